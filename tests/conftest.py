@@ -1,0 +1,29 @@
+"""Shared fixtures. The servers are started by the plugin `tests.services`."""
+
+import os
+
+import pytest
+from django.db import connections
+
+from billing.services.prices import prices_forget
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings() -> None:
+    """Give each run, and each xdist worker of it, a database of its own."""
+    run = os.environ["TELEMACHUS_TEST_RUN"]
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    connections["default"].settings_dict["TEST"]["NAME"] = f"test_{run}_{worker}"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_prices() -> None:
+    """Forget cached prices: their rules belong to the database of another test."""
+    prices_forget()
+
+
+@pytest.fixture(autouse=True)
+def _plain_static(settings) -> None:
+    """Name static files as they are: the hashed names exist only after `collectstatic`."""
+    plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+    settings.STORAGES = settings.STORAGES | {"staticfiles": plain}

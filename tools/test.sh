@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The test command behind `make test`: tests with coverage, the core's own gate, then the demo.
+# The tests' servers are stopped at the end, whatever happened. PYTEST narrows the run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=.venv/bin/python
+stop() { for home in var/test var/test-demo; do
+    [ ! -d $home ] || TELEMACHUS_HOME=$home $python manage.py stop >/dev/null 2>&1 || true; done; }
+trap stop EXIT
+
+if [ -n "${PYTEST:-}" ]; then
+    eval "$python -m pytest -q $PYTEST"
+    exit
+fi
+$python -m coverage erase
+$python -m coverage run -m pytest -q
+port=$($python -c 'from telemachus.local.ports import free_port; print(free_port())')
+TELEMACHUS_HOME=var/test-demo $python -m coverage run manage.py demo --exit --port "$port"
+$python -m coverage combine --quiet
+$python -m coverage report --skip-covered
+$python -m coverage report --include='scheduling/core/*,billing/core/*' --fail-under=100
