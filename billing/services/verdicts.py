@@ -1,0 +1,87 @@
+"""What is asked of the budgets, and what they answer."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+
+from billing.core.pricing import check_decimal
+from billing.services.accounts import Chain
+
+REASON = "budget"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReserveRequest:
+    """What a job asks to hold: money (USD), tokens, and other dimensions by name.
+
+    `chain` names the scopes to ask, (scope, scope id) from the tenant down to the job; the ids are
+    strings. A dimension that is not named is not asked for.
+    """
+
+    job_id: uuid.UUID
+    tenant_id: uuid.UUID
+    workspace_id: uuid.UUID
+    chain: Chain
+    spend: Decimal
+    tokens: int
+    expires_at: datetime
+    other: Mapping[str, Decimal] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse floats and negative estimates, naming the dimension."""
+        for name, value in self.estimates().items():
+            check_decimal(f"estimate of {name}", value)
+
+    def estimates(self) -> dict[str, Decimal]:
+        """Return the estimate of each dimension asked for."""
+        return {"spend": self.spend, "tokens": Decimal(self.tokens), **self.other}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """The job holds its estimate; `repeated` says that it did already."""
+
+    job_id: uuid.UUID
+    reservation_id: uuid.UUID
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """The first budget of the chain that does not let the estimate in.
+
+    `retry_at` is the start of that budget's next window, or None where waiting for it is no use:
+    the budget has no window, or the estimate alone exceeds its limit.
+    """
+
+    job_id: uuid.UUID
+    budget_id: uuid.UUID
+    scope: str
+    scope_id: str
+    dimension: str
+    window: str
+    limit: Decimal
+    spent: Decimal
+    held: Decimal
+    asked: Decimal
+    remaining: Decimal
+    retry_at: datetime | None
+    reason: str = REASON
+
+    @property
+    def sentence(self) -> str:
+        """Say which budget refused, and what it has left."""
+        per = "" if self.window == "none" else f" per {self.window}"
+        return (
+            f"The {self.scope}'s {self.dimension} budget of {plain(self.limit)}{per} has "
+            f"{plain(self.remaining)} left ({plain(self.spent)} spent, {plain(self.held)} held); "
+            f"this job asks for {plain(self.asked)}."
+        )
+
+
+def plain(value: Decimal) -> str:
+    """Return a number without an exponent and without trailing zeros."""
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
