@@ -1,0 +1,264 @@
+"""Capacity: how much of a pool is free, and how far the walk over the order may go (DESIGN 4.2).
+
+Units. A pool has `budget` units; what is in use is the sum of the live jobs' costs. `reserve` of
+them serve only classes that may use the reserve. Free for such a job is budget - in use; for any
+other the lesser of that and budget - reserve - in use by the others. Free may be negative when the
+dial was turned down; nothing is killed, and nothing starts before it has drained.
+
+Walk. The order is walked from the front, and each job is put to these tests, in this order:
+
+1. own limits: full -> skipped, it blocks nobody;
+2. shared limits: full -> skipped, and each full one is closed to the jobs behind;
+3. an eligible executor: none -> skipped;
+4. executor slots: none free -> its candidates are closed to those behind and it is skipped,
+   unless it lacks units too: then it stops for units. It keeps its claim: once placements behind it
+   have left too few units for it, it lacks both and stops the walk like any other;
+5. units: the first job that does not fit stops the walk for the part it waits for (head of line):
+   a general job for all that may not use the reserve, an incident for the whole pool.
+
+A job takes all that it needs in one step or nothing.
+
+Backfill ("easy"). EASY backfilling (Lifka 1995; Mu'alem and Feitelson 2001): the first job that is
+stopped for units has a planned start, the shadow time, at which enough live jobs will have ended.
+A job behind it may start if it will have ended by then, or if it takes no more than the extra units
+that are free at that time beyond the head's cost. Only the first stopped head is protected. Planned
+ends come from estimates; that of an overdue job is now.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from scheduling.core.types import Executor, Job, LimitKey, Live, Pool, Reason
+
+
+@dataclass(slots=True)
+class Use:
+    """The units in use, counted apart: by jobs that may use the reserve, and by the others."""
+
+    reserved: int = 0
+    general: int = 0
+
+    @property
+    def total(self) -> int:
+        """The units in use in all."""
+        return self.reserved + self.general
+
+    def add(self, units: int, *, uses_reserve: bool) -> None:
+        """Count `units` more (fewer when negative) for a job of that part."""
+        if uses_reserve:
+            self.reserved += units
+        else:
+            self.general += units
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The job may start now; `backfilled` when it passes a head that waits."""
+
+    backfilled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The job cannot start now and blocks nobody by it, but what it closed."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The job waits for units; `whole_pool` tells for which part it stops the walk."""
+
+    reason: Reason
+    whole_pool: bool
+
+
+Answer: TypeAlias = Fit | Skip | Stop
+
+_FIT = Fit()
+_BACKFILLED = Fit(backfilled=True)
+_BEHIND = Skip(Reason.BEHIND_HEAD)
+
+
+def free_units(pool: Pool, use: Use, *, uses_reserve: bool) -> int:
+    """Return the units that are free for a job of that part; negative when overdrawn."""
+    free = pool.budget - use.total
+    return free if uses_reserve else min(free, pool.budget - pool.reserve - use.general)
+
+
+def ceiling(pool: Pool, *, uses_reserve: bool) -> int:
+    """Return the most units that a job of that part can ever have."""
+    return free_units(pool, Use(), uses_reserve=uses_reserve)
+
+
+def never_fits(cost: int, pool: Pool, *, uses_reserve: bool) -> bool:
+    """Tell whether a job of that cost could not start even in an empty pool."""
+    return cost > ceiling(pool, uses_reserve=uses_reserve)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What a walk measures jobs against.
+
+    The mappings and `use` are those of the pool's state itself: a placement counts at once.
+    `busy` counts live jobs per executor id, `counts` live jobs per limit key; a key without a cap
+    has no limit. `backfill` lets jobs pass the first stopped head by the easy rule.
+    """
+
+    now: float
+    pool: Pool
+    use: Use
+    live: Mapping[str, Live]
+    busy: Mapping[str, int]
+    counts: Mapping[LimitKey, int]
+    caps: Mapping[LimitKey, int]
+    reserve_classes: frozenset[str]
+    backfill: bool = False
+
+    def free(self, *, uses_reserve: bool) -> int:
+        """Return the units free now for a job of that part."""
+        return free_units(self.pool, self.use, uses_reserve=uses_reserve)
+
+    def full(self, keys: Iterable[LimitKey]) -> list[LimitKey]:
+        """Return those of `keys` whose cap is reached."""
+        caps, counts = self.caps, self.counts
+        return [key for key in keys if key in caps and counts.get(key, 0) >= caps[key]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shadow:
+    """The protected head's planned start, and the units free then beyond its cost."""
+
+    at: float
+    extra: int
+
+
+def planned_end(live: Live, now: float) -> float:
+    """Return when `live` should end by its estimate; now when it is overdue."""
+    return max(now, live.started_at + live.expected_s)
+
+
+def shadow_of(cost: int, room: Room, *, uses_reserve: bool) -> Shadow:
+    """Return the planned start of a head of `cost` that does not fit now.
+
+    All that ends at one instant is given back before the head is tried. A head within its ceiling
+    fits at the latest when the pool is empty.
+    """
+    use = Use(room.use.reserved, room.use.general)
+    ends = sorted((planned_end(live, room.now), job_id) for job_id, live in room.live.items())
+    at, free = room.now, free_units(room.pool, use, uses_reserve=uses_reserve)
+    for end, job_id in ends:
+        if free >= cost and end > at:
+            break
+        live = room.live[job_id]
+        use.add(-live.cost, uses_reserve=live.class_name in room.reserve_classes)
+        at, free = end, free_units(room.pool, use, uses_reserve=uses_reserve)
+    return Shadow(at=at, extra=free - cost)
+
+
+class Walk:
+    """One pass over the order: remembers what is closed and which parts have stopped."""
+
+    __slots__ = (
+        "_claims",
+        "_closed_executors",
+        "_closed_limits",
+        "_general_stopped",
+        "_head",
+        "_largest",
+        "_pool_stopped",
+        "_room",
+        "_seen_use",
+        "_shadow",
+    )
+
+    def __init__(self, room: Room) -> None:
+        """Start with nothing closed."""
+        self._room = room
+        self._closed_limits: set[LimitKey] = set()
+        self._closed_executors: set[str] = set()
+        self._claims: list[tuple[int, bool]] = []
+        self._largest = 0
+        self._head = (0, False)
+        self._general_stopped = False
+        self._pool_stopped = False
+        self._seen_use = -1
+        self._shadow: Shadow | None = None
+
+    def stopped(self, *, uses_reserve: bool) -> bool:
+        """Tell whether a head waits for units in front of the jobs of that part."""
+        if not self._claims:
+            return False
+        if self._seen_use != self._room.use.total:
+            self._look_back()
+        return self._pool_stopped or (self._general_stopped and not uses_reserve)
+
+    def ended(self, *, uses_reserve: bool) -> bool:
+        """Tell whether no further job of that part can start in this walk."""
+        return self.stopped(uses_reserve=uses_reserve) and not self._room.backfill
+
+    def test(self, job: Job, *, uses_reserve: bool, candidates: Sequence[Executor]) -> Answer:
+        """Put the next job of the order to the tests; `candidates` may run it, busy or not."""
+        refusal = self._refusal(job, candidates)
+        if refusal is not None:
+            return Skip(refusal)
+        behind = self.stopped(uses_reserve=uses_reserve)
+        if job.cost > self._room.free(uses_reserve=uses_reserve):
+            return _BEHIND if behind else self._stop(job, uses_reserve=uses_reserve)
+        if not self._has_slot(candidates):
+            self._closed_executors.update(executor.id for executor in candidates)
+            self._claim(job.cost, uses_reserve=uses_reserve)
+            return Skip(Reason.EXECUTOR_BUSY)
+        return self._pass_head(job) if behind else _FIT
+
+    def _refusal(self, job: Job, candidates: Sequence[Executor]) -> Reason | None:
+        if self._room.full(job.limits):
+            return Reason.OWN_LIMIT
+        if job.shared and self._close_limits(job):
+            return Reason.SHARED_LIMIT
+        return None if candidates else Reason.NO_EXECUTOR
+
+    def _close_limits(self, job: Job) -> bool:
+        full = self._room.full(job.shared)
+        self._closed_limits.update(full)
+        return bool(full) or not self._closed_limits.isdisjoint(job.shared)
+
+    def _has_slot(self, candidates: Sequence[Executor]) -> bool:
+        busy, closed = self._room.busy, self._closed_executors
+        return any(
+            busy.get(executor.id, 0) < executor.slots and executor.id not in closed
+            for executor in candidates
+        )
+
+    def _stop(self, job: Job, *, uses_reserve: bool) -> Stop:
+        self._claim(job.cost, uses_reserve=uses_reserve)
+        self._look_back()
+        return Stop(Reason.HEAD_WAITS_FOR_UNITS, whole_pool=uses_reserve)
+
+    def _claim(self, cost: int, *, uses_reserve: bool) -> None:
+        self._claims.append((cost, uses_reserve))
+        self._largest = max(self._largest, cost)
+
+    def _look_back(self) -> None:
+        """Find the first job behind us that lacks units now, and the parts that such jobs stop."""
+        self._seen_use = self._room.use.total
+        self._shadow = None
+        free = {part: self._room.free(uses_reserve=part) for part in (False, True)}
+        if self._largest <= free[False]:
+            return
+        lacking = [(cost, part) for cost, part in self._claims if cost > free[part]]
+        if lacking:
+            self._head = lacking[0]
+            self._general_stopped = True
+            self._pool_stopped = any(part for _, part in lacking)
+
+    def _pass_head(self, job: Job) -> Answer:
+        """Let a job that fits pass the head if it cannot delay it."""
+        if not self._room.backfill:
+            return _BEHIND
+        if self._shadow is None:
+            cost, uses_reserve = self._head
+            self._shadow = shadow_of(cost, self._room, uses_reserve=uses_reserve)
+        in_time = self._room.now + job.expected_s <= self._shadow.at
+        return _BACKFILLED if in_time or job.cost <= self._shadow.extra else _BEHIND

@@ -1,0 +1,180 @@
+"""Which jobs wait, and where each of them stands.
+
+A job has one place in a line of the class in which it stands, and if its own class ages, one more
+in its tenant's line by age, from which `aging` tells who has climbed.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from scheduling.core.order.aging import Aging, Climb
+from scheduling.core.order.fair import Tree
+from scheduling.core.order.lines import Line, Subline
+from scheduling.core.order.memory import Memories
+from scheduling.core.order.scopes import Scope, Scopes, identity
+from scheduling.core.types import Job, LimitKey
+
+
+class Waiting:
+    """The jobs, their sublines and their climbs."""
+
+    __slots__ = (
+        "_aging",
+        "_by_age",
+        "_climbs",
+        "_memories",
+        "_rungs",
+        "_stands",
+        "_sublines",
+        "_tree",
+        "jobs",
+        "scopes",
+    )
+
+    def __init__(
+        self, tree: Tree, memories: Memories, aging: Aging, rungs: dict[str, tuple[str, ...]]
+    ) -> None:
+        self.jobs: dict[str, Job] = {}
+        self.scopes = Scopes()
+        self._tree = tree
+        self._memories = memories
+        self._aging = aging
+        self._rungs = rungs
+        self._stands: dict[str, Subline] = {}
+        self._sublines: dict[tuple[Scope, str], Subline] = {}
+        self._climbs: dict[tuple[str, str], Climb] = {}
+        self._by_age: dict[tuple[Scope, str], tuple[Climb, Subline]] = {}
+
+    def enter(self, job: Job, class_name: str) -> None:
+        """Put a new job in, to stand in `class_name`."""
+        self._check(job)
+        self.jobs[job.id] = job
+        scope = self.scopes.enter(job)
+        subline = self._stands[job.id] = self._subline(scope, class_name)
+        subline.add(job)
+        if job.class_name in self._rungs:
+            climb, by_age = self._age_line(scope, job.class_name)
+            by_age.add(job)
+            if class_name != job.class_name:
+                climb.aged[job.id] = (job, class_name)
+            self._aging.stir(climb, job)
+
+    def _check(self, job: Job) -> None:
+        if job.id in self.jobs:
+            msg = f"job {job.id} is in the order already"
+            raise ValueError(msg)
+        if job.class_name not in self._tree.roots:
+            msg = f"job {job.id}: {job.class_name!r} is no class of {', '.join(self._tree.roots)}"
+            raise ValueError(msg)
+
+    def _subline(self, scope: Scope, class_name: str) -> Subline:
+        subline = self._sublines.get((scope, class_name))
+        if subline is None:
+            tenant, workspace, _ = scope.identity
+            subline = Subline(self._tree.line(class_name, tenant, workspace), scope)
+            self._sublines[scope, class_name] = subline
+        return subline
+
+    def _age_line(self, scope: Scope, own_class: str) -> tuple[Climb, Subline]:
+        found = self._by_age.get((scope, own_class))
+        if found is None:
+            climb = self._climb(scope.identity[0], own_class)
+            found = self._by_age[scope, own_class] = climb, Subline(climb.line, scope)
+        return found
+
+    def _climb(self, tenant: str, own_class: str) -> Climb:
+        climb = self._climbs.get((tenant, own_class))
+        if climb is None:
+            share = self._memories.share((own_class, tenant, None))
+            climb = self._climbs[tenant, own_class] = Climb(
+                own_class, share, self._rungs[own_class]
+            )
+        return climb
+
+    def leave(self, job: Job) -> None:
+        """Take a job out of its lines."""
+        subline = self._stands.pop(job.id)
+        del self.jobs[job.id]
+        found = self._by_age.get((subline.scope, job.class_name))
+        if found is not None:
+            climb, by_age = found
+            by_age.remove(job)
+            self._aging.stir(climb)
+            climb.aged.pop(job.id, None)
+        subline.remove(job)
+        if self.scopes.leave(subline.scope):
+            for class_name in self._tree.roots:
+                self._sublines.pop((subline.scope, class_name), None)
+                self._by_age.pop((subline.scope, class_name), None)
+
+    def replace(self, job: Job) -> None:
+        """Give a job of the same scope and class new facts."""
+        old, subline = self.jobs[job.id], self._stands[job.id]
+        self.jobs[job.id] = job
+        subline.replace(old, job)
+        found = self._by_age.get((subline.scope, job.class_name))
+        if found is not None:
+            climb, by_age = found
+            by_age.replace(old, job)
+            if job.id in climb.aged:
+                climb.aged[job.id] = (job, climb.aged[job.id][1])
+            self._aging.stir(climb, job)
+
+    def keeps_place(self, job: Job) -> bool:
+        """Whether `replace` may be used for this job of a known id."""
+        old = self.jobs[job.id]
+        return (identity(old), old.class_name) == (identity(job), job.class_name)
+
+    def find(self, job_id: str) -> tuple[Job | None, Line | None]:
+        """A startable job and its line; None for both when there is no such job."""
+        subline = self._stands.get(job_id)
+        if subline is None or subline.scope.shut:
+            return None, None
+        return self.jobs[job_id], subline.line
+
+    def stands_in(self, job_id: str) -> str:
+        """The class in which a job stands."""
+        return self._stands[job_id].line.class_name
+
+    def startable(self) -> Iterator[Job]:
+        """The jobs in lines, in no order."""
+        return (job for key, job in self.jobs.items() if not self._stands[key].scope.shut)
+
+    def blocked(self) -> Iterator[Job]:
+        """The jobs outside the lines, in no order."""
+        return (job for key, job in self.jobs.items() if self._stands[key].scope.shut)
+
+    def why(self, job_id: str) -> tuple[tuple[LimitKey, str], ...]:
+        """The blocked keys of a job with their reasons."""
+        return self.scopes.why(self._stands[job_id].scope)
+
+    def turn(self, scopes: Iterable[Scope]) -> None:
+        """Close or open the sublines of scopes that were shut or opened."""
+        for scope in scopes:
+            for class_name in self._tree.roots:
+                subline = self._sublines.get((scope, class_name))
+                if subline is not None:
+                    subline.line.refresh(subline)
+                found = self._by_age.get((scope, class_name))
+                if found is not None:
+                    found[0].line.refresh(found[1])
+                    self._aging.stir(found[0], found[1].job)
+
+    def advance(self, now: float) -> bool:
+        """Let jobs climb and fall back; whether any did."""
+        return self._move(self._aging.moves(now))
+
+    def fall_back(self, job: Job) -> bool:
+        """`job` is being placed: its tenant's others of its class go back; whether any did."""
+        climb = self._climbs.get((job.tenant, job.class_name))
+        return climb is not None and self._move(self._aging.fall_back(climb, job))
+
+    def _move(self, moves: list[tuple[Job, str]]) -> bool:
+        """Let jobs stand elsewhere: first in, then out, so that no line is idle in between."""
+        left = [(job, self._stands[job.id]) for job, _ in moves]
+        for job, class_name in moves:
+            subline = self._subline(self._stands[job.id].scope, class_name)
+            self._stands[job.id] = subline
+            subline.add(job)
+        for job, subline in left:
+            subline.remove(job)
+        return bool(moves)

@@ -1,0 +1,276 @@
+"""The state of one pool that a cycle decides on: who waits, who is live, and what is free.
+
+The governor keeps one such state per pool in memory and changes it as rows change; the ETA and the
+simulator fast-forward an independent copy of it. Everything here can be rebuilt from the rows: the
+waiting jobs, the live attempts, the settings and the order's memory.
+
+A waiting job is in exactly one of two places: the order (where a hold or a full own limit may keep
+it out of its line), or `never_fits`: the jobs whose cost is above what their class can ever have
+as the dial stands. Those left their lines, so that they cannot stop the pool, and come back when
+the dial or their cost changes.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from scheduling.core.capacity import Room, Use, free_units, never_fits
+from scheduling.core.order.order import Order
+from scheduling.core.placement import candidates
+from scheduling.core.policy.limits import Limits
+from scheduling.core.policy.settings import Backfill, Policy, recharged
+from scheduling.core.types import Executor, Job, Live, Placement, Pool, Reason, Spot
+
+HOLD = "hold"
+"""Why an order keeps the jobs of a tenant out of their lines that an operator holds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A spot that fits, the executor that takes it, and why it goes now."""
+
+    spot: Spot
+    executor: str
+    reason: Reason = Reason.PLACED
+
+
+class PoolState:
+    """Waiting and live jobs, executors, limits and policy of one pool."""
+
+    def __init__(
+        self,
+        *,
+        pool: Pool,
+        policy: Policy,
+        order: Order,
+        executors: Mapping[str, Executor],
+        limits: Limits,
+    ) -> None:
+        """Start with nothing live and what `order` holds; pools may share one `limits`."""
+        self.pool = pool
+        self.policy = policy
+        self.order = order
+        self.limits = limits
+        self.live: dict[str, Live] = {}
+        self.never_fits: dict[str, Job] = {}
+        self.use = Use()
+        self.busy: dict[str, int] = {}
+        self._reserve_classes = frozenset(rule.name for rule in policy.classes if rule.uses_reserve)
+        self.set_executors(executors)
+        limits.join(order)
+
+    def uses_reserve(self, class_name: str) -> bool:
+        """Tell whether jobs placed from that class may use the reserve."""
+        return class_name in self._reserve_classes
+
+    def free(self, class_name: str) -> int:
+        """Return the units free now for a job of that class; negative when overdrawn."""
+        return free_units(self.pool, self.use, uses_reserve=self.uses_reserve(class_name))
+
+    def room(self, now: float) -> Room:
+        """Return what a walk at `now` measures jobs against; placements count in it at once."""
+        return Room(
+            now=now,
+            pool=self.pool,
+            use=self.use,
+            live=self.live,
+            busy=self.busy,
+            counts=self.limits.counts,
+            caps=self.limits.caps,
+            reserve_classes=self._reserve_classes,
+            backfill=self.policy.backfill is Backfill.EASY,
+        )
+
+    def candidates(self, job: Job) -> tuple[Executor, ...]:
+        """Return the executors that may run `job`, busy or not."""
+        found = self._candidates.get(_wants(job))
+        if found is None:
+            found = self._candidates[_wants(job)] = candidates(job, self.executors.values())
+        return found
+
+    def has_free_slot(self) -> bool:
+        """Tell whether any executor could take a job now."""
+        busy = self.busy
+        return any(
+            executor.available and busy.get(executor.id, 0) < executor.slots
+            for executor in self.executors.values()
+        )
+
+    # --- waiting jobs ---------------------------------------------------------------------
+
+    def load(self, jobs: Iterable[Job], now: float) -> None:
+        """Put in the jobs that waited when the order's memory was saved: the start of a process.
+
+        Holds, limits and live jobs come first, so that the lines are as they were (`Order.load`).
+        """
+        fitting = []
+        for job in jobs:
+            if self._never_fits(job):
+                self.never_fits[job.id] = job
+            else:
+                fitting.append(job)
+        self.order.load(fitting, now)
+
+    def wait(self, job: Job) -> None:
+        """Let `job` wait for a placement: new, woken, or with new facts (it keeps its place).
+
+        Raises ValueError for a job that is live: it must end first.
+        """
+        if job.id in self.live:
+            message = f"Job {job.id} is live; let its attempt end before it waits again."
+            raise ValueError(message)
+        if self._never_fits(job):
+            self.order.remove(job.id)
+            self.never_fits[job.id] = job
+            return
+        self.never_fits.pop(job.id, None)
+        if job.id in self.order:
+            self.order.replace(job)
+        else:
+            self.order.add(job)
+
+    def leave(self, job_id: str) -> Job | None:
+        """Take a job out that waits no more (canceled, paused, expired); None if it did not."""
+        return self.never_fits.pop(job_id, None) or self.order.remove(job_id)
+
+    # --- live jobs ------------------------------------------------------------------------
+
+    def start(self, live: Live) -> None:
+        """Count a job as live; told again of the same job, the newer value replaces the older."""
+        self.end(live.job_id)
+        self.live[live.job_id] = live
+        self.use.add(live.cost, uses_reserve=self.uses_reserve(live.class_name))
+        self.busy[live.executor] = self.busy.get(live.executor, 0) + 1
+        self.limits.take((*live.limits, *live.shared))
+
+    def end(self, job_id: str) -> Live | None:
+        """Free what a live job holds and return it; None if it was not live (a second report)."""
+        live = self.live.pop(job_id, None)
+        if live is not None:
+            self.use.add(-live.cost, uses_reserve=self.uses_reserve(live.class_name))
+            self.busy[live.executor] -= 1
+            self.limits.give((*live.limits, *live.shared))
+        return live
+
+    def place(self, choice: Choice, now: float) -> Placement:
+        """Start the chosen job at `now`: its line is charged and all it needs taken in one step."""
+        job, class_name = choice.spot.job, choice.spot.class_name
+        free_before = self.free(class_name)
+        lifts, workspace_lifts = self.order.place(choice.spot, now)
+        self.start(_live(choice, now))
+        return Placement(
+            spot=choice.spot,
+            executor=choice.executor,
+            reason=choice.reason,
+            free_before=free_before,
+            free_after=free_before - job.cost,
+            lifts=lifts,
+            workspace_lifts=workspace_lifts,
+        )
+
+    def undo(self, placement: Placement) -> None:
+        """Take back a placement that the rows refused: nothing ran, so nothing stays charged.
+
+        The job is not put back; a caller that finds it still waiting calls `wait`.
+        """
+        job = placement.spot.job
+        self.end(job.id)
+        self.order.correct(
+            placement.spot.class_name,
+            job.tenant,
+            job.workspace,
+            -job.charge,
+            placement.lifts,
+            placement.workspace_lifts,
+        )
+
+    # --- levers ---------------------------------------------------------------------------
+
+    def set_pool(self, pool: Pool) -> None:
+        """Turn the dial; jobs that can never fit any more leave their lines, others come back."""
+        self.pool = pool
+        outgrown = [job for job in self._ordered() if self._never_fits(job)]
+        for job in [*self.never_fits.values(), *outgrown]:
+            self.wait(job)
+
+    def set_executors(self, executors: Mapping[str, Executor]) -> None:
+        """Replace the executors; what runs on one that is gone runs on."""
+        self.executors = dict(executors)
+        self._candidates: dict[tuple[object, ...], tuple[Executor, ...]] = {}
+
+    def recost(self, tenant: str, workflow: str, cost: int, *, fixed: Collection[str] = ()) -> None:
+        """Give the jobs of a tenant's workflow the capacity cost `cost`, but those in `fixed`.
+
+        Waiting jobs are charged and measured by it; live ones hold it from now on, though what
+        they were charged stays. Nothing that runs is stopped. `fixed` are the ids of jobs that
+        have a cost of their own.
+        """
+        mine = (tenant, workflow)
+        for job in [*self.never_fits.values(), *self._ordered()]:
+            if (job.tenant, job.workflow) == mine and job.cost != cost and job.id not in fixed:
+                self.wait(replace(job, cost=cost, charge=recharged(self.policy, job, cost)))
+        for live in list(self.live.values()):
+            if (live.tenant, live.workflow) == mine and live.job_id not in fixed:
+                self.use.add(cost - live.cost, uses_reserve=self.uses_reserve(live.class_name))
+                self.live[live.job_id] = replace(live, cost=cost)
+
+    def hold(self, tenant: str) -> None:
+        """Keep a tenant's jobs, also future ones, out of their lines; running ones run on."""
+        self.order.block(("tenant", tenant), HOLD)
+
+    def unhold(self, tenant: str) -> None:
+        """Let a held tenant's jobs stand in their lines again."""
+        self.order.unblock(("tenant", tenant), HOLD)
+
+    def set_weight(self, tenant: str, weight: int) -> None:
+        """Change a tenant's weight (>= 1; 0 is a hold). Raises ValueError below 1."""
+        self.order.set_weight(tenant, weight)
+
+    # --- copies ---------------------------------------------------------------------------
+
+    def first(self, n: int) -> "PoolState":
+        """Return an independent state with the first `n` jobs of the order and all that is live.
+
+        Of the jobs that a block keeps out of the lines, the `n` oldest come along.
+        """
+        copy = PoolState(
+            pool=self.pool,
+            policy=self.policy,
+            order=self.order.first(n),
+            executors=self.executors,
+            limits=self.limits.copy(),
+        )
+        copy.live = dict(self.live)
+        copy.use = replace(self.use)
+        copy.busy = dict(self.busy)
+        return copy
+
+    # --- inside ---------------------------------------------------------------------------
+
+    def _never_fits(self, job: Job) -> bool:
+        return never_fits(job.cost, self.pool, uses_reserve=self.uses_reserve(job.class_name))
+
+    def _ordered(self) -> list[Job]:
+        """Every job of the order, in its lines or kept out of them."""
+        return [*(job for job, _ in self.order.startable()), *self.order.blocked_jobs()]
+
+
+def _wants(job: Job) -> tuple[object, ...]:
+    """Return all that a job's candidates depend on."""
+    return job.kind, job.model, job.region, job.labels, job.tenant, job.workspace
+
+
+def _live(choice: Choice, now: float) -> Live:
+    job = choice.spot.job
+    return Live(
+        job_id=job.id,
+        tenant=job.tenant,
+        workspace=job.workspace,
+        cost=job.cost,
+        class_name=choice.spot.class_name,
+        executor=choice.executor,
+        started_at=now,
+        expected_s=job.expected_s,
+        limits=job.limits,
+        shared=job.shared,
+        workflow=job.workflow,
+    )

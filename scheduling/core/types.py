@@ -1,0 +1,200 @@
+"""The values that the core decides on: plain, frozen, without a database behind them.
+
+Times are float epoch seconds (UTC); durations are float seconds; costs and charges are whole
+units. Ids are opaque strings except a job's `seq`, its arrival number, which ends every ordering:
+two jobs never share one.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+LimitKey: TypeAlias = tuple[str, str]
+"""A counted scope: ("tenant", id), ("workspace", id), ("workflow", id), ("user", id) ..."""
+
+
+class Verdict(StrEnum):
+    """What admission says."""
+
+    ADMITTED = "admitted"
+    QUEUED = "queued"
+    DEFERRED = "deferred"
+    DENIED = "denied"
+
+
+class Reason(StrEnum):
+    """Why a job was let in, stands where it stands, or ended: one list for all surfaces."""
+
+    STARTS_NOW = "starts_now"
+    IN_ORDER = "in_order"
+    HEAD_WAITS_FOR_UNITS = "head_waits_for_units"
+    BEHIND_HEAD = "behind_head"
+    TENANT_HELD = "tenant_held"
+    JOB_PAUSED = "job_paused"
+    OWN_LIMIT = "own_limit"
+    SHARED_LIMIT = "shared_limit"
+    NO_EXECUTOR = "no_executor"
+    EXECUTOR_BUSY = "executor_busy"
+    NEVER_FITS = "never_fits"
+    NOT_BEFORE = "not_before"
+    DEPENDENCY = "dependency"
+    RETRY_WAIT = "retry_wait"
+    RETRY_BUDGET = "retry_budget"
+    CIRCUIT_OPEN = "circuit_open"
+    BUDGET = "budget"
+    UNPRICED_MODEL = "unpriced_model"
+    BACKLOG_FULL = "backlog_full"
+    NOT_PERMITTED = "not_permitted"
+    PLACED = "placed"
+    BACKFILLED = "backfilled"
+    WORKER_LOST = "worker_lost"
+    ATTEMPTS_EXHAUSTED = "attempts_exhausted"
+    EXECUTION_ERROR = "execution_error"
+    DEADLINE = "deadline"
+    CANCELED = "canceled"
+    FINISHED = "finished"
+
+
+MemoryKey: TypeAlias = tuple[str, str | None, str | None]
+"""(class, tenant, workspace): (c, None, None) is the class itself, (c, t, None) the tenant's line,
+(c, t, w) the line of a workspace inside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassRule:
+    """One entry of the policy's ordered class table."""
+
+    name: str
+    fifo: bool = False
+    uses_reserve: bool = False
+    sheddable: bool = False
+    ages_to: str | None = None
+    """A higher, fair class that waiting jobs of this class may climb to; None: they do not age."""
+    asked_by: str = "submitter"
+    """The least role that may ask for this class: submitter, tenant_admin or operator."""
+    quota: int | None = None
+    """The most jobs of this class that a workspace may have waiting or live; None: no quota."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """The durable service memory of one line (DESIGN 4.1).
+
+    `turn` and `used` say how far the line has been served: `used` is the charge taken of the
+    present turn, 0 <= used < weight. `lifts` counts the times that the line was lifted, so that a
+    late negative correction can be told from a fair one. `top` is the highest turn of any job
+    placed from the lines below this one (what a newly backlogged child is lifted to).
+    `last_placed_at` is when a job of this class was last placed (for aging), or None.
+    `backlogged` says that the line had startable jobs when this was written: after a restart it
+    is then not lifted a second time. False is always safe.
+    """
+
+    turn: int = 0
+    used: int = 0
+    lifts: int = 0
+    top: int = 0
+    last_placed_at: float | None = None
+    backlogged: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A job as the core sees it. Only what ordering, capacity, placement and ETA need.
+
+    `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
+    `cost` the capacity units it occupies (>= 1); `expected_s` the estimated run time;
+    `limits` the own-limit keys that it counts under; `shared` the keys of limits that it shares
+    with other tenants (provider window, concurrency key); `class_name` its own class.
+    """
+
+    id: str
+    seq: int
+    tenant: str
+    workspace: str
+    submitted_at: float
+    class_name: str
+    cost: int = 1
+    charge: int = 1
+    expected_s: float = 60.0
+    deadline: float | None = None
+    limits: tuple[LimitKey, ...] = ()
+    shared: tuple[LimitKey, ...] = ()
+    kind: str = ""
+    model: str = ""
+    region: str = ""
+    labels: frozenset[str] = frozenset()
+    workflow: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A job's place in the order: the class it stands in now (aging may have lifted it) and turns.
+
+    `turn` is the tenant's turn in which it is served and `workspace_turn` the turn inside the
+    tenant's line; both None in a fifo class, which goes by age alone.
+    """
+
+    job: Job
+    class_name: str
+    turn: int | None
+    workspace_turn: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """A job that holds capacity now (its attempt is dispatched, running or stopping)."""
+
+    job_id: str
+    tenant: str
+    workspace: str
+    cost: int
+    class_name: str
+    executor: str
+    started_at: float
+    expected_s: float
+    limits: tuple[LimitKey, ...] = ()
+    shared: tuple[LimitKey, ...] = ()
+    workflow: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executor:
+    """A place where work can run. `tenant` and `workspace` None: open to everybody."""
+
+    id: str
+    kinds: frozenset[str]
+    slots: int
+    models: frozenset[str] = frozenset()
+    region: str = ""
+    labels: frozenset[str] = frozenset()
+    weight: int = 1
+    tenant: str | None = None
+    workspace: str | None = None
+    available: bool = True
+    """Enabled, not draining, health ok or degraded, circuit closed or half-open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """A capacity domain: `budget` units, of which `reserve` serve reserve classes only."""
+
+    id: str
+    budget: int
+    reserve: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One decision to run a job now; `spot` is the place it was taken from.
+
+    `lifts` and `workspace_lifts` are the memory's lift counts at the placement: a later negative
+    correction of the charge counts only while they are unchanged (DESIGN 4.1).
+    """
+
+    spot: Spot
+    executor: str
+    reason: Reason
+    free_before: int
+    free_after: int
+    lifts: int = 0
+    workspace_lifts: int = 0

@@ -1,0 +1,29 @@
+"""The rows of scheduling, one noun a file."""
+
+from scheduling.models.attempt import Attempt
+from scheduling.models.decision import Decision
+from scheduling.models.event import JobEvent
+from scheduling.models.executor import Executor
+from scheduling.models.governor import GovernorLease, Worker
+from scheduling.models.idempotency import IdempotencyRecord
+from scheduling.models.job import Job
+from scheduling.models.memory import ServiceMemory
+from scheduling.models.policy import PolicyVersion
+from scheduling.models.pool import Pool
+from scheduling.models.workflow import Mission, Workflow
+
+__all__ = [
+    "Attempt",
+    "Decision",
+    "Executor",
+    "GovernorLease",
+    "IdempotencyRecord",
+    "Job",
+    "JobEvent",
+    "Mission",
+    "PolicyVersion",
+    "Pool",
+    "ServiceMemory",
+    "Worker",
+    "Workflow",
+]
