@@ -1,0 +1,106 @@
+"""One version of a pool's order as the web process holds it, and who may see which rows of it.
+
+A board never changes after it is made, so all sockets share it without locks. Row selections (by
+viewer and filter) are kept with it: fifty operators with the same filter cost one pass.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from scheduling.snapshot import ExecutorRow, Header, Rows, RunningRow, TenantRow
+
+Places: TypeAlias = npt.NDArray[np.intp]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+SELECTIONS_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Viewer:
+    """A signed-in person; `tenants` None sees all of them, else only the ids named.
+
+    Of the tenants in `partly` only some workspaces are seen: those named in `workspaces` as pairs
+    of the tenant's id and any of the workspace's names (id, slug, `tenant/workspace`). `costs` are
+    the tenants whose money the person may see, None again for all.
+    """
+
+    user_id: int
+    name: str
+    tenants: frozenset[str] | None
+    partly: frozenset[str] = frozenset()
+    workspaces: frozenset[tuple[str, str]] = frozenset()
+    costs: frozenset[str] | None = frozenset()
+
+    def sees(self, tenant_id: str) -> bool:
+        """Say whether this tenant exists for the viewer."""
+        return self.tenants is None or tenant_id in self.tenants
+
+    def sees_all_of(self, tenant_id: str) -> bool:
+        """Say whether all workspaces of this tenant exist for the viewer."""
+        return self.sees(tenant_id) and tenant_id not in self.partly
+
+    def sees_work(self, tenant_id: str, workspace: str) -> bool:
+        """Say whether the jobs of this workspace exist for the viewer."""
+        return self.sees_all_of(tenant_id) or (tenant_id, workspace) in self.workspaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """A header with its rows; `selections` is a cache, not part of the value."""
+
+    header: Header
+    rows: Rows
+    selections: dict[object, Places] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Return (epoch, seq)."""
+        return self.header.epoch, self.header.seq
+
+    def tenants_of(self, viewer: Viewer) -> list[TenantRow]:
+        """Return the tenants that the viewer sees, by slug."""
+        seen = [tenant for tenant in self.header.tenants if viewer.sees(tenant.id)]
+        return sorted(seen, key=lambda tenant: (tenant.slug, tenant.id))
+
+    def executors_of(self, viewer: Viewer) -> list[ExecutorRow]:
+        """Return the executors that are open to everybody or to a tenant the viewer sees."""
+        return [
+            executor
+            for executor in self.header.executors
+            if executor.tenant is None or viewer.sees(executor.tenant)
+        ]
+
+    def running_of(self, viewer: Viewer) -> list[RunningRow]:
+        """Return the live attempts of the tenants that the viewer sees in full."""
+        tenants = self.header.tenants
+        return [row for row in self.header.running if viewer.sees_all_of(tenants[row.tenant].id)]
+
+    def mask_of(self, viewer: Viewer) -> Mask:
+        """Return which rows the viewer sees."""
+        if viewer.tenants is None:
+            return np.ones(len(self.rows), dtype=bool)
+        tenants = enumerate(self.header.tenants)
+        whole = [n for n, tenant in tenants if viewer.sees_all_of(tenant.id)]
+        mask = self.numbered("tenant", whole)
+        for number, tenant in enumerate(self.header.tenants):
+            if tenant.id in viewer.partly and viewer.sees(tenant.id):
+                mask |= self.numbered("tenant", [number]) & self._workspaces(viewer, tenant.id)
+        return mask
+
+    def _workspaces(self, viewer: Viewer, tenant_id: str) -> Mask:
+        named = enumerate(self.header.workspaces)
+        return self.numbered("workspace", [n for n, w in named if viewer.sees_work(tenant_id, w)])
+
+    def numbered(self, column: str, numbers: list[int]) -> Mask:
+        """Return which rows have one of these numbers of the header's lists in `column`."""
+        return np.isin(self.rows[column], numbers)
+
+    def keep(self, key: object, places: Places) -> Places:
+        """Remember a selection; the oldest goes when there are too many."""
+        while len(self.selections) >= SELECTIONS_KEPT:
+            self.selections.pop(next(iter(self.selections)), None)
+        self.selections[key] = places
+        return places

@@ -1,0 +1,124 @@
+"""What the boards show that is not in the order snapshot: the newest events, the money of today.
+
+Both come from the database, so they are read here once for all sockets of the process, at most
+once a second (events) and every ten seconds (spend), in two threads that hold the only database
+connections of the live path. Events commit late at times, so each read goes back over the last
+numbers and drops those it has.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TypeVar
+
+from django.db import DatabaseError
+
+from billing.reports import tenant_costs
+from scheduling.cockpit.board import Viewer
+from scheduling.cockpit.viewers import with_connections_closed
+from scheduling.cockpit.window import Row
+from scheduling.selectors.events import EventLine, events_after
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+KEPT = 500
+BACK = 200
+EVENTS_EVERY_S = 1.0
+SPEND_EVERY_S = 10.0
+CENT = Decimal("0.01")
+
+
+class Feed:
+    """The newest events of all tenants, newest first, and each tenant's spend of the UTC day."""
+
+    def __init__(self) -> None:
+        """Begin with nothing; the first refresh reads the newest."""
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="feed")
+        self._lock = threading.Lock()
+        self._load: Future[None] | None = None
+        self._lines: list[EventLine] = []
+        self._spend: dict[str, tuple[Decimal, Decimal]] | None = None
+        self._events_at = self._spend_at = -SPEND_EVERY_S
+        self.seq = 0
+        self.version = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run a socket's database work in the feed's threads."""
+        job = self._threads.submit(with_connections_closed, work)
+        return await asyncio.wrap_future(job)
+
+    async def refresh(self) -> None:
+        """Read what is due; callers that come meanwhile share the load."""
+        with self._lock:
+            due = time.monotonic() - self._events_at >= EVENTS_EVERY_S
+            if due and (self._load is None or self._load.done()):
+                self._load = self._threads.submit(with_connections_closed, self.load)
+            load = self._load
+        if load is not None:
+            await asyncio.wrap_future(load)
+
+    def load(self) -> None:
+        """Read what is new; a database that does not answer leaves what there is."""
+        now = time.monotonic()
+        try:
+            self._events_at = now
+            self._load_events()
+            if now - self._spend_at >= SPEND_EVERY_S:
+                self._spend_at = now
+                self._load_spend(datetime.now(UTC))
+        except DatabaseError as error:
+            log.warning("events and spend not read, the last stay: %s", type(error).__name__)
+
+    def _load_events(self) -> None:
+        known = {line.id for line in self._lines}
+        newest = max(known, default=0)
+        fresh = events_after(max(0, newest - BACK), KEPT, known)
+        if fresh:
+            merged = sorted([*fresh, *self._lines], key=lambda line: line.id, reverse=True)
+            self._lines = merged[:KEPT]
+            self.seq += 1
+            self.version += 1
+
+    def _load_spend(self, now: datetime) -> None:
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        rows = tenant_costs(tenants=None, since=midnight, until=now, by="tenant")
+        spend = {row.key: (row.total, row.wasted) for row in rows}
+        if spend != self._spend:
+            self._spend = spend
+            self.version += 1
+
+    def spend(self, viewer: Viewer) -> dict[str, str]:
+        """Return today's spend of the tenants whose costs the viewer sees, as text of dollars."""
+        if self._spend is None or viewer.costs == frozenset():
+            return {}
+        seen = [
+            amounts
+            for tenant, amounts in self._spend.items()
+            if viewer.costs is None or tenant in viewer.costs
+        ]
+        total = sum((amounts[0] for amounts in seen), Decimal(0))
+        wasted = sum((amounts[1] for amounts in seen), Decimal(0))
+        return {"spend": str(total.quantize(CENT)), "wasted": str(wasted.quantize(CENT))}
+
+    def rows(self, viewer: Viewer) -> tuple[Row, ...]:
+        """Return the events of the viewer's tenants, newest first."""
+        return tuple(
+            (
+                line.id,
+                round(line.at.timestamp()),
+                line.tenant_slug,
+                str(line.job),
+                line.event,
+                line.reason,
+                line.note,
+            )
+            for line in self._lines
+            if viewer.sees_work(str(line.tenant), str(line.workspace))
+        )

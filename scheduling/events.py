@@ -1,0 +1,85 @@
+"""Signals between processes: the governor's wake-up, and the ticks that boards redraw on.
+
+A signal carries no data and may be lost: the governor also wakes by its clock, and a board heals
+by the next tick or its heartbeat. So a broker that is down never fails the caller: the fault is
+logged, and the work goes on.
+"""
+
+import asyncio
+import logging
+import threading
+from functools import lru_cache
+
+import redis
+from channels.layers import get_channel_layer
+from django.conf import settings
+from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+log = logging.getLogger(__name__)
+
+NUDGE = "telemachus:nudge"
+LIVE_GROUP = "live"
+TICK = "live.tick"
+
+
+@lru_cache(maxsize=1)
+def valkey_client() -> redis.Redis:
+    """Return this process's client: no retries, short time-outs, bytes."""
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=2,
+        socket_connect_timeout=0.5,
+        retry=Retry(NoBackoff(), 0),
+        health_check_interval=0,
+    )
+
+
+def nudge() -> None:
+    """Wake the governor now (best effort)."""
+    try:
+        valkey_client().publish(NUDGE, b"1")
+    except redis.RedisError as error:
+        log.warning("governor not nudged, it wakes by its clock: %s", type(error).__name__)
+
+
+def nudge_on_commit() -> None:
+    """Wake the governor when the present transaction has committed."""
+    transaction.on_commit(nudge)
+
+
+class TickPublisher:
+    """Sends ticks to all boards from one thread with one event loop.
+
+    A loop per call would open new connections for each tick, hence the thread. A tick that comes
+    while one is under way is dropped: the boards read the newest state in any case.
+    """
+
+    def __init__(self) -> None:
+        """Start the thread."""
+        self._loop = asyncio.new_event_loop()
+        self._busy = threading.Event()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ticks", daemon=True)
+        self._thread.start()
+
+    def tick(self, pool: str, epoch: int, seq: int) -> None:
+        """Tell the boards that version `seq` of a pool's order is there."""
+        if self._busy.is_set():
+            return
+        self._busy.set()
+        asyncio.run_coroutine_threadsafe(self._send(pool, epoch, seq), self._loop)
+
+    async def _send(self, pool: str, epoch: int, seq: int) -> None:
+        message = {"type": TICK, "pool": pool, "epoch": epoch, "seq": seq}
+        try:
+            await asyncio.wait_for(get_channel_layer().group_send(LIVE_GROUP, message), 2)
+        except (redis.RedisError, OSError, TimeoutError) as error:
+            log.warning("boards not ticked: %s", type(error).__name__)
+        finally:
+            self._busy.clear()
+
+    def close(self) -> None:
+        """Stop the thread."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=2)

@@ -1,0 +1,249 @@
+"""The leader's memory: every pool's state, kept in step with the rows.
+
+All of it can be rebuilt from the rows, and is, whenever leadership begins or the policy changes.
+Rows come in as (job, last attempt) and are applied in the order of arrival; jobs that wait without
+standing in a line (paused, deferred, waiting for a retry) are `parked` with their reason.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from scheduling.core.eta.calibration import Checked
+from scheduling.core.order.order import Order
+from scheduling.core.policy.limits import Limits
+from scheduling.core.policy.state import PoolState
+from scheduling.core.states import LIVE_ATTEMPTS, JobState
+from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
+from scheduling.governor.config import Config, TenantFacts
+from scheduling.governor.durations import Durations
+from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
+
+log = logging.getLogger(__name__)
+
+CHECKED_LAST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FirstEta:
+    """The first estimate that a waiting job was given: when, and the finish with its range."""
+
+    at: float
+    finish: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class Book:
+    """Every pool's state under one configuration.
+
+    `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
+    correction was applied and is not yet stored; `checked` the ETAs that came due.
+    """
+
+    config: Config
+    durations: Durations
+    states: dict[str, PoolState] = field(default_factory=dict)
+    limits: Limits = field(default_factory=lambda: Limits({}))
+    rows: dict[str, JobRow] = field(default_factory=dict)
+    attempts: dict[str, AttemptRow] = field(default_factory=dict)
+    parked: dict[str, Reason] = field(default_factory=dict)
+    corrected: list[str] = field(default_factory=list)
+    first_etas: dict[str, FirstEta] = field(default_factory=dict)
+    checked: deque[Checked] = field(default_factory=lambda: deque(maxlen=CHECKED_LAST))
+    served: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
+        """Build an empty state for every pool, with holds and limits, from the saved memory."""
+        self.limits = Limits(self.config.caps)
+        for pool_id in self.config.pools:
+            self.states[pool_id] = self._open(pool_id, memory.get(pool_id, {}))
+
+    def load(self, pairs: Iterable[tuple[JobRow, AttemptRow | None]], now: float) -> None:
+        """Put in every job that has not ended: the live ones first, then the waiting ones."""
+        waiting: dict[str, list[JobRow]] = {}
+        for row, attempt in pairs:
+            self.rows[row.id] = row
+            if row.state == JobState.RUNNING and attempt and attempt.state in LIVE_ATTEMPTS:
+                self._start(row, attempt)
+            elif row.state == JobState.QUEUED and not row.paused:
+                waiting.setdefault(row.pool, []).append(row)
+            else:
+                self.parked[row.id] = parked_reason(row)
+        for pool_id, rows in waiting.items():
+            self.states[pool_id].load([self._core(row) for row in rows], now)
+
+    def apply(self, row: JobRow, attempt: AttemptRow | None) -> None:
+        """Bring the state of one changed job in line with its row."""
+        state = self.states[row.pool]
+        if row.id in state.live and not self._still_runs(row, attempt):
+            self._ended(row, attempt)
+        if row.state == JobState.RUNNING:
+            return
+        self.rows[row.id] = row
+        self.parked.pop(row.id, None)
+        if row.state == JobState.QUEUED and not row.paused:
+            state.wait(self._core(row))
+            return
+        state.leave(row.id)
+        if row.state in (JobState.QUEUED, JobState.WAITING, JobState.DEFERRED):
+            self.parked[row.id] = parked_reason(row)
+        else:
+            self.forget(row.id)
+
+    def forget(self, job_id: str) -> None:
+        """Drop a job that has ended."""
+        self.rows.pop(job_id, None)
+        self.first_etas.pop(job_id, None)
+
+    def placed(self, placement: Placement, attempt: AttemptRow) -> None:
+        """Keep the attempt of a placement that the rows have taken."""
+        job = placement.spot.job
+        self.attempts[job.id] = attempt
+        pool = self.rows[job.id].pool
+        key = (pool, job.tenant)
+        self.served[key] = self.served.get(key, 0) + job.charge
+
+    def reconfigure(self, config: Config) -> None:
+        """Apply changed settings to the existing backlog; the policy must be the same."""
+        before, self.config = self.config, config
+        self.durations.given = given_seconds(config)
+        self.limits.set_caps(config.caps)
+        for pool_id in config.pools.keys() - self.states.keys():
+            self.states[pool_id] = self._open(pool_id, {})
+        for pool_id, state in self.states.items():
+            self._reconfigure_pool(state, pool_id, before)
+
+    def cost_of(self, row: JobRow) -> int:
+        """Return the job's own cost, else its workflow's present one."""
+        if row.cost:
+            return row.cost
+        known = self.config.workflows.get(row.workflow)
+        return known.cost if known else 1
+
+    def expected(self, row: JobRow) -> float:
+        """Return the expected seconds: the mean of past runs, else what was given."""
+        learned = self.durations.expected(row.tenant, row.workflow)
+        if row.expected_s and not self.durations.knows(row.workflow):
+            return row.expected_s
+        return learned
+
+    def _open(self, pool_id: str, memory: Mapping[MemoryKey, Memory]) -> PoolState:
+        config = self.config
+        policy = config.policy
+        order = Order(
+            classes=policy.classes,
+            weights={tenant: facts.weight for tenant, facts in config.tenants.items()},
+            workspace_weights=config.workspaces,
+            memory=memory,
+            age_after=policy.age_after,
+            age_limit=policy.age_limit,
+            deadlines=policy.deadlines,
+        )
+        state = PoolState(
+            pool=config.pools[pool_id],
+            policy=policy,
+            order=order,
+            executors=config.executors.get(pool_id, {}),
+            limits=self.limits,
+        )
+        for tenant, facts in config.tenants.items():
+            if facts.held:
+                state.hold(tenant)
+        return state
+
+    def _reconfigure_pool(self, state: PoolState, pool_id: str, before: Config) -> None:
+        config = self.config
+        if pool_id in config.pools and config.pools[pool_id] != state.pool:
+            state.set_pool(config.pools[pool_id])
+        executors = config.executors.get(pool_id, {})
+        if executors != state.executors:
+            state.set_executors(executors)
+        for tenant, facts in config.tenants.items():
+            _retune(state, tenant, before.tenants.get(tenant), facts)
+        for workspace, weight in config.workspaces.items():
+            if before.workspaces.get(workspace) != weight:
+                state.order.set_workspace_weight(workspace, weight)
+        for workflow, known in config.workflows.items():
+            if workflow in before.workflows and before.workflows[workflow].cost != known.cost:
+                fixed = {row.id for row in self.rows.values() if row.cost}
+                state.recost(known.tenant, workflow, known.cost, fixed=fixed)
+
+    def _core(self, row: JobRow) -> Job:
+        return core_job(
+            row, self.config.policy, cost=self.cost_of(row), expected_s=self.expected(row)
+        )
+
+    def _start(self, row: JobRow, attempt: AttemptRow) -> None:
+        self.states[row.pool].start(core_live(row, attempt, cost=self.cost_of(row)))
+        self.attempts[row.id] = attempt
+
+    def _still_runs(self, row: JobRow, attempt: AttemptRow | None) -> bool:
+        return (
+            row.state == JobState.RUNNING and attempt is not None and attempt.state in LIVE_ATTEMPTS
+        )
+
+    def _ended(self, row: JobRow, attempt: AttemptRow | None) -> None:
+        """Free what the job held; learn from how its attempt went; correct its charge."""
+        self.states[row.pool].end(row.id)
+        self.attempts.pop(row.id, None)
+        if attempt is None:
+            return
+        self.correct(row, attempt)
+        if attempt.state == "complete" and attempt.ended_at is not None:
+            self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
+            self._check_eta(attempt, attempt.ended_at)
+
+    def correct(self, row: JobRow, attempt: AttemptRow) -> None:
+        """Apply the difference between the charge taken and the one that came true."""
+        if attempt.charge_due is None:
+            return
+        self.states[row.pool].order.correct(
+            attempt.job_class,
+            row.tenant,
+            row.workspace,
+            attempt.charge_due - attempt.charge,
+            attempt.lifts,
+            attempt.workspace_lifts,
+        )
+        self.corrected.append(attempt.id)
+
+    def _check_eta(self, attempt: AttemptRow, ended_at: float) -> None:
+        at, finish = attempt.eta_at, attempt.eta_finish
+        if at is None or finish is None or attempt.eta_low is None or attempt.eta_high is None:
+            return
+        self.checked.append(
+            Checked(
+                predicted_s=finish - at,
+                low_s=attempt.eta_low - at,
+                high_s=attempt.eta_high - at,
+                actual_s=ended_at - at,
+            )
+        )
+
+
+def given_seconds(config: Config) -> dict[str, float]:
+    """Return the workflows' own estimates."""
+    return {
+        workflow: facts.expected_s
+        for workflow, facts in config.workflows.items()
+        if facts.expected_s
+    }
+
+
+def parked_reason(row: JobRow) -> Reason:
+    """Say why a job that waits stands in no line."""
+    if row.paused:
+        return Reason.JOB_PAUSED
+    return Reason(row.reason) if row.reason in set(Reason) else Reason.RETRY_WAIT
+
+
+def _retune(state: PoolState, tenant: str, before: TenantFacts | None, facts: TenantFacts) -> None:
+    if before is None or before.weight != facts.weight:
+        state.set_weight(tenant, facts.weight)
+    if facts.held and (before is None or not before.held):
+        state.hold(tenant)
+    elif before is not None and before.held and not facts.held:
+        state.unhold(tenant)

@@ -1,0 +1,55 @@
+"""What a new leader starts from: settings, memory, and every job that has not ended."""
+
+from collections import defaultdict
+
+from django.db import connection
+
+from scheduling.core.types import Memory, MemoryKey
+from scheduling.governor.book import Book, given_seconds
+from scheduling.governor.config import config_load
+from scheduling.governor.durations import Durations
+from scheduling.governor.rows import split
+from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS, LOAD
+from scheduling.models import ServiceMemory
+
+_CORRECTIONS = (
+    f"SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_attempt a "  # noqa: S608 (constants)
+    "JOIN scheduling_job j ON j.id = a.job_id WHERE a.charge_due IS NOT NULL ORDER BY a.id"
+)
+
+
+def book_load(now: float) -> Book:
+    """Build the leader's memory from the rows."""
+    config = config_load()
+    durations = Durations(config.policy.default_expected_s, given_seconds(config))
+    durations.load()
+    book = Book(config, durations)
+    book.open_pools(_memory())
+    with connection.cursor() as cursor:
+        cursor.execute(_CORRECTIONS)
+        for row in cursor.fetchall():
+            job, attempt = split(row)
+            if attempt is not None:
+                book.correct(job, attempt)
+        cursor.execute(LOAD)
+        book.load([split(row) for row in cursor.fetchall()], now)
+    return book
+
+
+def _memory() -> dict[str, dict[MemoryKey, Memory]]:
+    pools: dict[str, dict[MemoryKey, Memory]] = defaultdict(dict)
+    for row in ServiceMemory.objects.all():
+        key = (
+            row.job_class,
+            str(row.tenant_id) if row.tenant_id else None,
+            str(row.workspace_id) if row.workspace_id else None,
+        )
+        placed = row.last_placed_at
+        pools[str(row.pool_id)][key] = Memory(
+            turn=row.turn,
+            used=row.used,
+            lifts=row.lifts,
+            top=row.top,
+            last_placed_at=placed.timestamp() if placed else None,
+        )
+    return dict(pools)

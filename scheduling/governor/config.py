@@ -1,0 +1,125 @@
+"""The settings that a governor schedules by, read as one picture and compared with the last."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+from scheduling.core import types
+from scheduling.core.breaker import Circuit
+from scheduling.core.policy.settings import Policy
+from scheduling.core.types import LimitKey
+from scheduling.models import Executor, Pool, Workflow
+from scheduling.selectors.policy import active_policy, core_executor, core_pool
+from tenants.controls import control_number
+from tenants.models import Tenant, Workspace
+
+WORKER_SEEN_S = 5
+
+_THREADS = """
+SELECT q.name, sum(w.threads) FROM scheduling_worker w,
+    jsonb_array_elements_text(w.queues) AS q(name)
+WHERE w.seen_at > clock_timestamp() - make_interval(secs => %s) GROUP BY q.name
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantFacts:
+    """What the order and the boards need of a tenant."""
+
+    slug: str
+    name: str
+    weight: int
+    held: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkflowFacts:
+    """What ordering and display need of a workflow."""
+
+    tenant: str
+    slug: str
+    cost: int
+    expected_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """All settings at one control number. Dictionaries are keyed by id as text."""
+
+    control: int
+    policy: Policy
+    pools: dict[str, types.Pool]
+    pool_slugs: dict[str, str]
+    executors: dict[str, dict[str, types.Executor]]
+    executor_rows: dict[str, Executor]
+    tenants: dict[str, TenantFacts]
+    workspaces: dict[str, int]
+    workflows: dict[str, WorkflowFacts]
+    caps: dict[LimitKey, int] = field(default_factory=dict)
+
+
+def config_load() -> Config:
+    """Read all settings; the control number first, so that a later change is seen again."""
+    control = control_number()
+    tenants = list(Tenant.objects.all())
+    workspaces = list(Workspace.objects.all())
+    workflows = list(Workflow.objects.all())
+    rows = list(Executor.objects.order_by("slug"))
+    return Config(
+        control=control,
+        policy=active_policy(),
+        pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
+        pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
+        executors=_executors(rows),
+        executor_rows={str(row.id): row for row in rows},
+        tenants={str(one.id): _tenant(one) for one in tenants},
+        workspaces={str(one.id): one.weight for one in workspaces},
+        workflows={str(one.id): _workflow(one) for one in workflows},
+        caps=_caps(tenants, workspaces, workflows),
+    )
+
+
+def _tenant(row: Tenant) -> TenantFacts:
+    return TenantFacts(slug=row.slug, name=row.name, weight=row.weight, held=row.held)
+
+
+def _workflow(row: Workflow) -> WorkflowFacts:
+    return WorkflowFacts(
+        tenant=str(row.tenant_id), slug=row.slug, cost=row.cost, expected_s=row.expected_s
+    )
+
+
+def _caps(
+    tenants: list[Tenant], workspaces: list[Workspace], workflows: list[Workflow]
+) -> dict[LimitKey, int]:
+    caps: dict[LimitKey, int] = {}
+    for scope, rows in (("tenant", tenants), ("workspace", workspaces), ("workflow", workflows)):
+        caps |= {(scope, str(row.id)): row.max_running for row in rows if row.max_running}
+    return caps
+
+
+def _executors(rows: list[Executor]) -> dict[str, dict[str, types.Executor]]:
+    """Return each pool's executors with the slots that live worker threads can serve."""
+    threads = _threads()
+    pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
+    for row in rows:
+        slots = min(row.slots, threads.get(row.kind, 0))
+        if row.circuit == Circuit.HALF_OPEN:
+            slots = min(slots, 1)
+        pools[str(row.pool_id)][str(row.id)] = core_executor(
+            row, slots=slots, available=is_available(row)
+        )
+    return dict(pools)
+
+
+def is_available(row: Executor) -> bool:
+    """Tell whether an executor may be given work: on, not draining, not down, circuit not open."""
+    healthy = row.health != "down" and row.circuit != Circuit.OPEN
+    return row.enabled and not row.draining and healthy
+
+
+def _threads() -> dict[str, int]:
+    with connection.cursor() as cursor:
+        cursor.execute(_THREADS, [WORKER_SEEN_S])
+        return {str(name): int(count) for name, count in cursor.fetchall()}

@@ -1,0 +1,175 @@
+"""Dispatch: one set-based statement for a batch of placements, then the messages.
+
+The statement checks the epoch, takes only jobs that still wait unchanged, and stores the attempts
+and events. What it did not take is undone in memory: the job was canceled or changed meanwhile and
+comes again as a changed row. Service memory is stored by the next statement; a crash between the
+two forgets at most one batch's charges.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection
+
+from scheduling.core.types import Placement
+from scheduling.governor.book import Book
+from scheduling.governor.lease import require
+from scheduling.governor.rows import AttemptRow
+from scheduling.governor.statements import DISPATCH, REMEMBER
+from scheduling.tasks.execute import attempts_run
+from tenants.ids import new_id
+
+LIST_S = 0.5
+"""The most expected work, in seconds, that one message carries, unless it is a single attempt."""
+LIST_MOST = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """An attempt as its message names it, with the queue and the time that it should take."""
+
+    attempt: str
+    fence: int
+    queue: str
+    expected_s: float
+
+
+def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: int) -> list[Sent]:
+    """Store a batch of placements; return what the broker is to be told.
+
+    Raises `LeadershipLost` when the epoch is over, having changed nothing.
+    """
+    ids = [str(new_id()) for _ in placements]
+    with connection.cursor() as cursor:
+        cursor.execute(DISPATCH, _columns(book, placements, ids) | {"epoch": epoch})
+        made = {row[1]: (row[0], int(row[2])) for row in cursor.fetchall()}
+    if not made:
+        require(epoch)
+    sent = []
+    for placement in placements:
+        taken = made.get(placement.spot.job.id)
+        if taken is None:
+            book.states[pool].undo(placement)
+            continue
+        attempt = _attempt(placement, taken)
+        book.placed(placement, attempt)
+        kind = book.config.executor_rows[placement.executor].kind
+        sent.append(Sent(attempt.id, attempt.fence, kind, attempt.expected_s))
+    return sent
+
+
+def remember(book: Book, epoch: int) -> None:
+    """Store the service memory that changed and the charge corrections that were applied."""
+    changes = [
+        (pool, key, memory)
+        for pool, state in book.states.items()
+        for key, memory in state.order.memory_changes().items()
+    ]
+    if not changes and not book.corrected:
+        return
+    values: dict[str, Any] = {
+        "epoch": epoch,
+        "ids": [str(new_id()) for _ in changes],
+        "pools": [pool for pool, _, _ in changes],
+        "classes": [key[0] for _, key, _ in changes],
+        "tenants": [key[1] for _, key, _ in changes],
+        "workspaces": [key[2] for _, key, _ in changes],
+        "turns": [memory.turn for _, _, memory in changes],
+        "useds": [memory.used for _, _, memory in changes],
+        "lifts": [memory.lifts for _, _, memory in changes],
+        "tops": [memory.top for _, _, memory in changes],
+        "placed": [_time(memory.last_placed_at) for _, _, memory in changes],
+        "corrected": list(book.corrected),
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(REMEMBER, values)
+    book.corrected.clear()
+
+
+def send(batch: Iterable[Sent]) -> None:
+    """Tell the broker, in lists; raises kombu's `OperationalError` when it is away (they are sent again)."""
+    queues: dict[str, list[Sent]] = defaultdict(list)
+    for one in batch:
+        queues[one.queue].append(one)
+    if not queues:
+        return
+    with attempts_run.app.producer_or_acquire() as producer:
+        for queue, sent in queues.items():
+            for message in lists(sent):
+                attempts_run.apply_async(
+                    args=([(one.attempt, one.fence) for one in message],),
+                    queue=queue,
+                    producer=producer,
+                    retry=False,
+                )
+
+
+def lists(sent: Sequence[Sent]) -> list[list[Sent]]:
+    """Cut attempts into messages: long ones alone, short ones up to `LIST_S` together.
+
+    The lists are kept short enough that at least two workers can share a batch.
+    """
+    most = min(LIST_MOST, max(1, -(-len(sent) // 2)))
+    messages: list[list[Sent]] = []
+    seconds = 0.0
+    for one in sent:
+        fits = messages and len(messages[-1]) < most and seconds + one.expected_s <= LIST_S
+        if fits:
+            messages[-1].append(one)
+            seconds += one.expected_s
+        else:
+            messages.append([one])
+            seconds = one.expected_s
+    return messages
+
+
+def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) -> dict[str, Any]:
+    jobs = [placement.spot.job for placement in placements]
+    etas = [book.first_etas.get(job.id) for job in jobs]
+    return {
+        "jobs": [job.id for job in jobs],
+        "attempts": list(ids),
+        "executors": [placement.executor for placement in placements],
+        "costs": [job.cost for job in jobs],
+        "charges": [job.charge for job in jobs],
+        "classes": [placement.spot.class_name for placement in placements],
+        "turns": [placement.spot.turn for placement in placements],
+        "lifts": [placement.lifts for placement in placements],
+        "workspace_lifts": [placement.workspace_lifts for placement in placements],
+        "expected": [job.expected_s for job in jobs],
+        "reasons": [placement.reason.value for placement in placements],
+        "eta_at": [_time(eta.at if eta else None) for eta in etas],
+        "eta_finish": [_time(eta.finish if eta else None) for eta in etas],
+        "eta_low": [_time(eta.low if eta else None) for eta in etas],
+        "eta_high": [_time(eta.high if eta else None) for eta in etas],
+    }
+
+
+def _attempt(placement: Placement, taken: tuple[str, int]) -> AttemptRow:
+    job = placement.spot.job
+    return AttemptRow(
+        id=taken[0],
+        fence=taken[1],
+        state="dispatched",
+        executor=placement.executor,
+        cost=job.cost,
+        charge=job.charge,
+        charge_due=None,
+        job_class=placement.spot.class_name,
+        lifts=placement.lifts,
+        workspace_lifts=placement.workspace_lifts,
+        expected_s=job.expected_s,
+        started_at=datetime.now(UTC).timestamp(),
+        ended_at=None,
+        eta_at=None,
+        eta_finish=None,
+        eta_low=None,
+        eta_high=None,
+    )
+
+
+def _time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)

@@ -1,0 +1,63 @@
+"""How long jobs hold capacity: the mean of the last runs of a (tenant, workflow), else of the tenant.
+
+A run counts from its dispatch to its settlement, for that is how long its units are in use.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.db import connection
+
+LAST_RUNS = 20
+
+_LAST = """
+SELECT w.tenant_id::text, w.id::text, extract(epoch FROM r.ended_at - r.dispatched_at)::float8
+FROM scheduling_workflow w CROSS JOIN LATERAL (
+    SELECT a.dispatched_at, a.ended_at
+    FROM (SELECT id, fence FROM scheduling_job WHERE workflow_id = w.id
+          ORDER BY seq DESC LIMIT 4 * %s) j
+    JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
+    WHERE a.state = 'complete' ORDER BY a.ended_at DESC LIMIT %s
+) r ORDER BY r.ended_at
+"""
+
+
+@dataclass(slots=True)
+class Durations:
+    """Recent run times in seconds; `given` are the workflows' own estimates, `default` the last."""
+
+    default: float
+    given: Mapping[str, float] = field(default_factory=dict)
+    _runs: dict[str, deque[float]] = field(default_factory=dict)
+
+    def load(self) -> None:
+        """Read the last runs of every workflow."""
+        with connection.cursor() as cursor:
+            cursor.execute(_LAST, [LAST_RUNS, LAST_RUNS])
+            self.learn_all(cursor.fetchall())
+
+    def learn_all(self, rows: Iterable[tuple[str, str, float]]) -> None:
+        """Learn (tenant, workflow, seconds) rows, oldest first."""
+        for tenant, workflow, seconds in rows:
+            self.learn(tenant, workflow, seconds)
+
+    def learn(self, tenant: str, workflow: str, seconds: float) -> None:
+        """Count one complete run."""
+        for key in (workflow, tenant):
+            runs = self._runs.setdefault(key, deque(maxlen=LAST_RUNS))
+            runs.append(max(0.0, seconds))
+
+    def expected(self, tenant: str, workflow: str) -> float:
+        """Return the expected seconds of a run, always above 0."""
+        if own := self._mean(workflow):
+            return own
+        return self.given.get(workflow) or self._mean(tenant) or self.default
+
+    def knows(self, workflow: str) -> bool:
+        """Tell whether a run of the workflow was measured."""
+        return workflow in self._runs
+
+    def _mean(self, key: str) -> float | None:
+        runs = self._runs.get(key)
+        return max(0.001, sum(runs) / len(runs)) if runs else None

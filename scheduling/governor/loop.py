@@ -1,0 +1,239 @@
+"""The leader's loop: take up changes, decide, dispatch, tell; and what is due by the clock.
+
+    wake (nudge, else 1 s) -> changed rows -> cycle -> one statement -> messages -> read model
+
+A wake-up waits a few milliseconds for its neighbours, so that a burst becomes one batch. Whatever
+goes wrong with the database ends this leadership: the memory is thrown away and built anew from
+the rows by whoever leads next, often this very process.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Event
+
+import redis
+from celery import current_app
+from django.conf import settings
+from django.db import connection
+from kombu.exceptions import OperationalError as BrokerError
+
+from scheduling.core.policy.cycle import cycle
+from scheduling.events import NUDGE, valkey_client
+from scheduling.governor import lease
+from scheduling.governor.boot import book_load
+from scheduling.governor.config import config_load
+from scheduling.governor.dispatch import Sent, dispatch, remember, send
+from scheduling.governor.pickup import changed_rows
+from scheduling.governor.publish import Publisher
+from scheduling.governor.statements import CONTROL
+from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 1.0
+GATHER_S = 0.004
+PROBE_EVERY_S = 5.0
+SWEEP_BUDGETS_EVERY_S = 30.0
+
+
+def now_s() -> float:
+    """Return the time as the core takes it."""
+    return datetime.now(UTC).timestamp()
+
+
+@dataclass(slots=True)
+class Clock:
+    """Runs each duty when its time has come (seconds apart)."""
+
+    duties: list[tuple[float, Callable[[], None]]]
+    _due: dict[int, float] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Run what is due."""
+        for index, (every_s, duty) in enumerate(self.duties):
+            if time.monotonic() >= self._due.get(index, 0.0):
+                self._due[index] = time.monotonic() + every_s
+                duty()
+
+    def next_in(self) -> float:
+        """Return the seconds until the next duty, at most `IDLE_S`."""
+        clock = time.monotonic()
+        return min(IDLE_S, *(max(0.0, due - clock) for due in self._due.values()))
+
+
+class Leader:
+    """One leadership: its memory, its duties, its turns."""
+
+    def __init__(self, epoch: int) -> None:
+        """Build the memory from the rows."""
+        self.epoch = epoch
+        self.book = book_load(now_s())
+        self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
+        self._began = time.monotonic()
+        self._control = self.book.config.control
+        self._moved = True
+        self._clock = Clock(
+            [
+                (1.0, self._renew),
+                (0.1, self._wake),
+                (0.25, self._settle_lost),
+                (0.5, self._resend),
+                (1.0, self._reconfigure),
+                (1.0, self._readmit),
+                (SWEEP_BUDGETS_EVERY_S, self._sweep_budgets),
+                (PROBE_EVERY_S, self._probe),
+            ]
+        )
+
+    def turn(self) -> bool:
+        """Do one turn; returns whether anything changed."""
+        self._clock.run()
+        self._follow_controls()
+        moved = self._take_up()
+        moved |= self._place()
+        if moved or self._moved:
+            self._moved = False
+            self.publisher.touch()
+        self.publisher.offer(self.book, now_s())
+        return moved
+
+    def wait_s(self) -> float:
+        """Return how long the loop may sleep when nobody nudges it."""
+        return self._clock.next_in()
+
+    def close(self) -> None:
+        """Store what is left and give the lease up, so that another governor leads at once."""
+        remember(self.book, self.epoch)
+        lease.give_up(self.epoch)
+
+    def _take_up(self) -> bool:
+        pairs = changed_rows(self.epoch)
+        unknown = any(
+            row.pool not in self.book.states or row.workflow not in self.book.config.workflows
+            for row, _ in pairs
+        )
+        if unknown:
+            self._reconfigure()
+        for row, attempt in pairs:
+            self.book.apply(row, attempt)
+        return bool(pairs)
+
+    def _place(self) -> bool:
+        placed = False
+        for pool, state in self.book.states.items():
+            placements = cycle(state, now_s())
+            if placements:
+                self._tell(dispatch(self.book, placements, pool=pool, epoch=self.epoch))
+                placed = True
+        remember(self.book, self.epoch)
+        return placed
+
+    def _tell(self, sent: list[Sent]) -> None:
+        try:
+            send(sent)
+        except (BrokerError, redis.RedisError, OSError) as error:
+            log.warning(
+                "broker away (%s): %d attempts will be sent again", type(error).__name__, len(sent)
+            )
+
+    def _renew(self) -> None:
+        lease.renew(self.epoch)
+
+    def _wake(self) -> None:
+        wake(self.epoch)
+
+    def _settle_lost(self) -> None:
+        # The leases may have run out while the database was away: give the living time to renew.
+        if time.monotonic() - self._began < settings.WORKER_LEASE_S:
+            return
+        lost = settle_lost(self.epoch)
+        if lost:
+            log.warning("%d attempts of lost workers were settled", lost)
+
+    def _resend(self) -> None:
+        again = unclaimed(self.book, self.epoch)
+        if again:
+            log.info("%d attempts were not claimed in time and are sent again", len(again))
+            self._tell(again)
+
+    def _follow_controls(self) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(CONTROL)
+            row = cursor.fetchone()
+        if row is not None and row[0] != self._control:
+            self._reconfigure()
+
+    def _reconfigure(self) -> None:
+        config = config_load()
+        self._control = config.control
+        if config.policy != self.book.config.policy:
+            log.info("policy %d is in force", config.policy.number)
+            remember(self.book, self.epoch)
+            served, checked = self.book.served, self.book.checked
+            self.book = book_load(now_s())
+            self.book.served, self.book.checked = served, checked
+        else:
+            self.book.reconfigure(config)
+        self._moved = True
+
+    def _readmit(self) -> None:
+        if admission_is_due():
+            self._control_task("scheduling.admission_renew")
+
+    def _sweep_budgets(self) -> None:
+        self._control_task("scheduling.admission_renew")
+
+    def _probe(self) -> None:
+        self._control_task("scheduling.executors_probe")
+
+    def _control_task(self, name: str) -> None:
+        try:
+            current_app.send_task(name, queue="control", retry=False, expires=30)
+        except (BrokerError, redis.RedisError, OSError) as error:
+            log.warning("broker away (%s): %s not sent", type(error).__name__, name)
+
+
+class Nudges:
+    """Waits for nudges over Valkey; while it is away, sleeps instead."""
+
+    def __init__(self) -> None:
+        """Subscribe at the first wait."""
+        self._subscription: redis.client.PubSub | None = None
+
+    def wait(self, seconds: float) -> None:
+        """Return at a nudge, or after `seconds`."""
+        try:
+            if self._subscription is None:
+                client = valkey_client()
+                self._subscription = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
+                self._subscription.subscribe(NUDGE)
+            self._wait(self._subscription, seconds)
+        except (redis.RedisError, OSError):
+            self._subscription = None
+            time.sleep(min(seconds, 0.2))
+
+    def _wait(self, subscription: redis.client.PubSub, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            message = subscription.get_message(timeout=left)
+            if message is not None:
+                break
+        while subscription.get_message(timeout=0) is not None:
+            pass
+
+
+def lead(epoch: int, stopping: Event) -> None:
+    """Lead until told to stop; raise `LeadershipLost` or a database error when it ends."""
+    leader, nudges = Leader(epoch), Nudges()
+    log.info("leading in epoch %d: %d jobs", epoch, len(leader.book.rows))
+    try:
+        while not stopping.is_set():
+            if not leader.turn():
+                nudges.wait(leader.wait_s())
+            time.sleep(GATHER_S)
+        leader.close()
+    finally:
+        leader.publisher.close()

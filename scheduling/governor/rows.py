@@ -1,0 +1,125 @@
+"""Rows as the governor reads them, and the core's values made from them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from scheduling.core.policy.settings import Policy, charge_of
+from scheduling.core.types import Job, LimitKey, Live
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """The columns of `statements.JOB_COLUMNS`, in their order."""
+
+    id: str
+    seq: int
+    pool: str
+    tenant: str
+    workspace: str
+    workflow: str
+    kind: str
+    job_class: str
+    cost: int | None
+    state: str
+    paused: bool
+    reason: str
+    model: str
+    region: str
+    labels: list[str]
+    keys: list[str]
+    input_tokens: int
+    output_tokens: int
+    expected_s: float | None
+    submitted_by: str
+    submitted_at: float
+    deadline: float | None
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """The columns of `statements.ATTEMPT_COLUMNS`, in their order."""
+
+    id: str
+    fence: int
+    state: str
+    executor: str
+    cost: int
+    charge: int
+    charge_due: int | None
+    job_class: str
+    lifts: int
+    workspace_lifts: int
+    expected_s: float
+    started_at: float
+    ended_at: float | None
+    eta_at: float | None
+    eta_finish: float | None
+    eta_low: float | None
+    eta_high: float | None
+
+
+_JOB_WIDTH = len(JobRow.__slots__)
+
+
+def split(row: tuple[Any, ...]) -> tuple[JobRow, AttemptRow | None]:
+    """Return the job of a joined row and its last attempt, if it ever had one."""
+    rest = row[_JOB_WIDTH:]
+    return JobRow(*row[:_JOB_WIDTH]), AttemptRow(*rest) if rest[0] is not None else None
+
+
+def limits_of(row: JobRow) -> tuple[LimitKey, ...]:
+    """Return the own-limit keys that the job counts under."""
+    return (
+        ("tenant", row.tenant),
+        ("workspace", row.workspace),
+        ("workflow", row.workflow),
+        ("user", row.submitted_by),
+    )
+
+
+def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
+    """Return the waiting job as the core sees it; an unknown class falls to the default one."""
+    known = policy.class_named(row.job_class)
+    return Job(
+        id=row.id,
+        seq=row.seq,
+        tenant=row.tenant,
+        workspace=row.workspace,
+        submitted_at=row.submitted_at,
+        class_name=row.job_class if known else policy.default_class,
+        cost=cost,
+        charge=charge_of(
+            policy,
+            cost=cost,
+            expected_s=expected_s,
+            input_tokens=row.input_tokens,
+            output_tokens=row.output_tokens,
+        ),
+        expected_s=expected_s,
+        deadline=row.deadline,
+        limits=limits_of(row),
+        shared=tuple(("key", key) for key in row.keys),
+        kind=row.kind,
+        model=row.model,
+        region=row.region,
+        labels=frozenset(row.labels),
+        workflow=row.workflow,
+    )
+
+
+def core_live(row: JobRow, attempt: AttemptRow, *, cost: int) -> Live:
+    """Return the live job as the core sees it, holding its workflow's present cost."""
+    return Live(
+        job_id=row.id,
+        tenant=row.tenant,
+        workspace=row.workspace,
+        cost=cost,
+        class_name=attempt.job_class,
+        executor=attempt.executor,
+        started_at=attempt.started_at,
+        expected_s=attempt.expected_s,
+        limits=limits_of(row),
+        shared=tuple(("key", key) for key in row.keys),
+        workflow=row.workflow,
+    )

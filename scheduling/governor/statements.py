@@ -1,0 +1,156 @@
+"""The governor's own statements. Each begins with the check of the leader's epoch.
+
+`scheduling.governor.lease.HOLDS` is the guard; without the lease a statement finds and writes
+nothing. Rows are locked in the order of arrival, so a set never waits for another in a circle.
+"""
+
+from scheduling.governor.lease import HOLDS
+
+LEAD = f"WITH lead AS ({HOLDS})"
+
+JOB_COLUMNS = (
+    "j.id::text, j.seq, j.pool_id::text, j.tenant_id::text, j.workspace_id::text, "
+    "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, j.model, "
+    "j.region, j.labels, j.keys, j.input_tokens, j.output_tokens, j.expected_s, j.submitted_by, "
+    "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence"
+)
+ATTEMPT_COLUMNS = (
+    "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
+    "a.job_class, a.lifts, a.workspace_lifts, a.expected_s, "
+    "extract(epoch FROM a.dispatched_at)::float8, "
+    "extract(epoch FROM a.ended_at)::float8, extract(epoch FROM a.eta_at)::float8, "
+    "extract(epoch FROM a.eta_finish)::float8, extract(epoch FROM a.eta_low)::float8, "
+    "extract(epoch FROM a.eta_high)::float8"
+)
+
+PICKUP = f"""
+{LEAD}, found AS MATERIALIZED (
+    SELECT j.id FROM scheduling_job j, lead WHERE j.changed
+    ORDER BY j.seq LIMIT 5000 FOR UPDATE OF j SKIP LOCKED
+), j AS (
+    UPDATE scheduling_job j SET changed = false FROM found WHERE j.id = found.id RETURNING j.*
+)
+SELECT {JOB_COLUMNS} FROM j ORDER BY j.seq
+"""  # noqa: S608 (constants)
+
+ATTEMPTS_OF = f"""
+SELECT a.job_id::text, {ATTEMPT_COLUMNS} FROM scheduling_attempt a
+JOIN unnest(%s::uuid[], %s::int[]) AS x(job, fence) ON a.job_id = x.job AND a.fence = x.fence
+"""  # noqa: S608 (constants)
+
+LOAD = f"""
+SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_job j
+LEFT JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
+WHERE j.state IN ('deferred', 'queued', 'running', 'waiting') ORDER BY j.seq
+"""  # noqa: S608 (constants)
+
+DISPATCH = f"""
+{LEAD}, asked AS (
+    SELECT * FROM unnest(
+        %(jobs)s::uuid[], %(attempts)s::uuid[], %(executors)s::uuid[], %(costs)s::int[],
+        %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
+        %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[],
+        %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
+        %(eta_high)s::timestamptz[]
+    ) WITH ORDINALITY AS x(
+        job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
+        reason, eta_at, eta_finish, eta_low, eta_high, place
+    )
+), free AS MATERIALIZED (
+    SELECT j.id FROM scheduling_job j, lead, asked
+    WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND NOT j.changed
+    ORDER BY j.seq FOR UPDATE OF j
+), placed AS (
+    UPDATE scheduling_job j
+    SET state = 'running', fence = j.fence + 1, reason = asked.reason,
+        started_at = coalesce(j.started_at, clock_timestamp())
+    FROM free, asked WHERE j.id = free.id AND asked.job = j.id
+    RETURNING j.id, j.fence, j.step, j.tenant_id, asked.attempt
+), made AS (
+    INSERT INTO scheduling_attempt (
+        id, job_id, fence, step, executor_id, state, cost, charge, job_class, turn, lifts,
+        workspace_lifts, expected_s, lease_until, sent_at, sends, dispatched_at, error_class,
+        message, eta_at, eta_finish, eta_low, eta_high
+    )
+    SELECT asked.attempt, placed.id, placed.fence, placed.step, asked.executor, 'dispatched',
+        asked.cost, asked.charge, asked.class, asked.turn, asked.lifts, asked.workspace_lifts,
+        asked.expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '', '',
+        asked.eta_at, asked.eta_finish, asked.eta_low, asked.eta_high
+    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+    RETURNING id, job_id, fence
+), told AS (
+    INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
+    SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
+        jsonb_build_object('executor', asked.executor, 'turn', asked.turn, 'class', asked.class,
+            'cost', asked.cost, 'fence', placed.fence), clock_timestamp()
+    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+)
+SELECT id::text, job_id::text, fence FROM made
+"""  # noqa: S608 (constants)
+
+REMEMBER = f"""
+{LEAD}, memory AS (
+    INSERT INTO scheduling_servicememory (
+        id, pool_id, job_class, tenant_id, workspace_id, turn, used, lifts, top, last_placed_at
+    )
+    SELECT x.id, x.pool, x.class, x.tenant, x.workspace, x.turn, x.used, x.lifts, x.top, x.placed
+    FROM lead, unnest(
+        %(ids)s::uuid[], %(pools)s::uuid[], %(classes)s::text[], %(tenants)s::uuid[],
+        %(workspaces)s::uuid[], %(turns)s::bigint[], %(useds)s::bigint[], %(lifts)s::int[],
+        %(tops)s::bigint[], %(placed)s::timestamptz[]
+    ) AS x(id, pool, class, tenant, workspace, turn, used, lifts, top, placed)
+    ON CONFLICT (pool_id, job_class, tenant_id, workspace_id) DO UPDATE SET
+        turn = excluded.turn, used = excluded.used, lifts = excluded.lifts, top = excluded.top,
+        last_placed_at = excluded.last_placed_at
+), corrected AS (
+    UPDATE scheduling_attempt a SET charge = a.charge_due, charge_due = NULL FROM lead
+    WHERE a.id = ANY(%(corrected)s::uuid[]) AND a.charge_due IS NOT NULL
+)
+SELECT count(*) FROM lead
+"""  # noqa: S608 (constants)
+
+WAKE = f"""
+{LEAD}, due AS MATERIALIZED (
+    SELECT j.id FROM scheduling_job j, lead
+    WHERE j.wake_at <= clock_timestamp() AND j.state = 'waiting'
+    ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE scheduling_job j SET state = 'queued', wake_at = NULL, changed = true, reason = 'in_order'
+FROM due WHERE j.id = due.id
+"""  # noqa: S608 (constants)
+
+UNCLAIMED = f"""
+{LEAD}, late AS MATERIALIZED (
+    SELECT a.id FROM scheduling_attempt a, lead
+    WHERE a.state = 'dispatched'
+      AND a.sent_at < clock_timestamp() - make_interval(secs => 2 * 2 ^ least(a.sends - 1, 4))
+    ORDER BY a.id LIMIT 2000 FOR UPDATE OF a SKIP LOCKED
+)
+UPDATE scheduling_attempt a SET sent_at = clock_timestamp(), sends = a.sends + 1
+FROM late WHERE a.id = late.id
+RETURNING a.id::text, a.fence, a.executor_id::text, a.expected_s
+"""  # noqa: S608 (constants)
+
+LOST = """
+SELECT a.id, a.fence FROM scheduling_attempt a
+WHERE a.state IN ('running', 'stopping') AND (
+    a.lease_until < clock_timestamp()
+    OR a.lease_until < clock_timestamp() + make_interval(secs => %(silent_s)s) AND NOT EXISTS (
+        SELECT 1 FROM pg_locks l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %(space)s
+          AND l.objid = a.worker_id::int::oid AND l.objsubid = 2
+          AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    )
+) ORDER BY a.id LIMIT 500
+"""
+
+DEFERRED_DUE = (
+    "SELECT EXISTS (SELECT 1 FROM scheduling_job "
+    "WHERE wake_at <= clock_timestamp() AND state = 'deferred')"
+)
+CONTROL = "SELECT number FROM tenants_controlclock"
+OPEN_CIRCUITS = f"""
+{LEAD}
+UPDATE scheduling_executor SET circuit = 'half_open' FROM lead
+WHERE circuit = 'open' AND circuit_until <= clock_timestamp()
+"""  # noqa: S608 (constants)

@@ -1,0 +1,61 @@
+"""What the leader does by the clock: wake, resend, and settle the attempts of lost workers."""
+
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.db import connection, transaction
+
+from scheduling.governor.book import Book
+from scheduling.governor.dispatch import Sent
+from scheduling.governor.lease import require
+from scheduling.governor.statements import DEFERRED_DUE, LOST, OPEN_CIRCUITS, UNCLAIMED, WAKE
+from scheduling.services.settlement import Report, attempts_settle
+from scheduling.tasks.process import LOCK_SPACE
+
+SILENT_S = 1.2
+"""How long a worker without its lock may be silent before it counts as dead: more than one beat,
+so that one which merely lost its connection has time to come back."""
+
+
+def wake(epoch: int) -> int:
+    """Queue the waiting jobs whose time has come; half-open the circuits whose rest is over."""
+    with connection.cursor() as cursor:
+        cursor.execute(OPEN_CIRCUITS, {"epoch": epoch})
+        cursor.execute(WAKE, {"epoch": epoch})
+        return int(cursor.rowcount)
+
+
+def admission_is_due() -> bool:
+    """Tell whether a deferred job's time has come."""
+    with connection.cursor() as cursor:
+        cursor.execute(DEFERRED_DUE)
+        row: tuple[bool] = cursor.fetchone()
+    return row[0]
+
+
+def unclaimed(book: Book, epoch: int) -> list[Sent]:
+    """Return the attempts that no worker has claimed in time, to be sent again (with backoff)."""
+    with connection.cursor() as cursor:
+        cursor.execute(UNCLAIMED, {"epoch": epoch})
+        rows = cursor.fetchall()
+    kinds = book.config.executor_rows
+    return [
+        Sent(attempt, fence, kinds[executor].kind, expected_s)
+        for attempt, fence, executor, expected_s in rows
+        if executor in kinds
+    ]
+
+
+def settle_lost(epoch: int) -> int:
+    """Settle what ran on workers that are gone; returns how many attempts that were."""
+    silent = {"space": LOCK_SPACE, "silent_s": max(0.0, settings.WORKER_LEASE_S - SILENT_S)}
+    with transaction.atomic(), connection.cursor() as cursor:
+        require(epoch)
+        cursor.execute(LOST, silent)
+        reports = [
+            Report(attempt_id=attempt, fence=fence, outcome=None)
+            for attempt, fence in cursor.fetchall()
+        ]
+        if not reports:
+            return 0
+        return attempts_settle(reports=reports, now=datetime.now(UTC)).settled

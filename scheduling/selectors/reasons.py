@@ -1,0 +1,45 @@
+"""What each reason code says to a person: one sentence a code, shared by the API and the boards.
+
+The sentences name no tenant, job or number, so any viewer may read any of them.
+"""
+
+from scheduling.core.types import Reason
+
+REASON_SENTENCES: dict[Reason, str] = {
+    Reason.STARTS_NOW: "It is funded and should start at once.",
+    Reason.IN_ORDER: "It stands in the fair order and starts when its place comes up.",
+    Reason.HEAD_WAITS_FOR_UNITS: "It is first in line and waits until enough units are free.",
+    Reason.BEHIND_HEAD: "A job ahead of it waits for units, and nothing may pass that job.",
+    Reason.TENANT_HELD: "An operator holds its tenant; it starts when the hold ends.",
+    Reason.JOB_PAUSED: "It is paused; it starts after it is resumed.",
+    Reason.OWN_LIMIT: "Its tenant, workspace or workflow runs as many jobs as it may at once.",
+    Reason.SHARED_LIMIT: "A limit shared by several tenants is used up for the moment.",
+    Reason.NO_EXECUTOR: "No executor that it may use can run it at present.",
+    Reason.EXECUTOR_BUSY: "All slots of the executors that can run it are taken.",
+    Reason.NEVER_FITS: "It costs more units than its class can ever have in this pool.",
+    Reason.NOT_BEFORE: "Its not-before time has not come yet.",
+    Reason.DEPENDENCY: "It waits for a job that it depends on.",
+    Reason.RETRY_WAIT: "An attempt failed; it waits a moment before the next one.",
+    Reason.RETRY_BUDGET: "An attempt failed and the provider's retry budget is used up.",
+    Reason.CIRCUIT_OPEN: "The executors that can run it fail too often and are being rested.",
+    Reason.BUDGET: "A budget has no room for its estimate.",
+    Reason.UNPRICED_MODEL: "No price is published for the model that it asks for.",
+    Reason.BACKLOG_FULL: "Too many jobs wait already; try again later.",
+    Reason.NOT_PERMITTED: "Its submitter may not run this kind of job in this workspace.",
+    Reason.PLACED: "It has been placed on an executor.",
+    Reason.BACKFILLED: "It was let past a blocked job, which it does not delay.",
+    Reason.WORKER_LOST: "The worker that ran it was lost.",
+    Reason.ATTEMPTS_EXHAUSTED: "It failed as often as it may.",
+    Reason.EXECUTION_ERROR: "The work itself failed.",
+    Reason.DEADLINE: "Its deadline has passed or cannot be met.",
+    Reason.CANCELED: "It was canceled.",
+    Reason.FINISHED: "It finished.",
+}
+
+
+def reason_sentence(code: str) -> str:
+    """Return the sentence of a reason code; the code itself where it is unknown to this version."""
+    try:
+        return REASON_SENTENCES[Reason(code)]
+    except ValueError:
+        return code

@@ -1,0 +1,78 @@
+"""Claiming: a message's attempts become this worker's in one statement.
+
+A message that comes again, late or for a canceled job finds nothing to claim: the fence, the state
+and the job must all still agree.
+"""
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+_CLAIM = """
+UPDATE scheduling_attempt a
+SET state = 'running', worker_id = %s, started_at = clock_timestamp(),
+    lease_until = clock_timestamp() + make_interval(secs => %s)
+FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence), scheduling_job j, scheduling_executor e
+WHERE a.id = x.id AND a.fence = x.fence AND a.state = 'dispatched'
+  AND j.id = a.job_id AND j.fence = a.fence AND j.state = 'running' AND NOT j.cancel_requested
+  AND e.id = a.executor_id
+RETURNING a.id, a.fence, j.id, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
+          j.output_tokens, e.slug, e.kind, e.slots, e.endpoint, e.models_offered
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An attempt that this worker now owns, with all that running it needs."""
+
+    attempt_id: uuid.UUID
+    fence: int
+    job_id: uuid.UUID
+    kind: str
+    payload: dict[str, Any]
+    model: str
+    idempotent: bool
+    input_tokens: int
+    output_tokens: int
+    executor: str
+    executor_kind: str
+    slots: int
+    endpoint: str
+    models: tuple[str, ...]
+
+
+def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[Claimed]:
+    """Claim what is still to be had of (attempt, fence) pairs, in their order."""
+    ids = [uuid.UUID(attempt) for attempt, _ in pairs]
+    fences = [fence for _, fence in pairs]
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, [worker_id, settings.WORKER_LEASE_S, ids, fences])
+        rows = cursor.fetchall()
+    claimed = [_claimed(row) for row in rows]
+    return sorted(claimed, key=lambda one: ids.index(one.attempt_id))
+
+
+def _claimed(row: tuple[Any, ...]) -> Claimed:
+    (attempt, fence, job, kind, payload, model, idempotent, tokens_in, tokens_out, *executor) = row
+    slug, executor_kind, slots, endpoint, models = executor
+    return Claimed(
+        attempt_id=attempt,
+        fence=fence,
+        job_id=job,
+        kind=kind,
+        payload=json.loads(payload),  # Django reads jsonb as text in its raw cursors
+        model=model or (models[0] if models else ""),
+        idempotent=idempotent,
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        executor=slug,
+        executor_kind=executor_kind,
+        slots=slots,
+        endpoint=endpoint,
+        models=tuple(models),
+    )

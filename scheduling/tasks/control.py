@@ -1,0 +1,55 @@
+"""Control work, sent by the leading governor on its clock: probes, admission anew, sweeps.
+
+These tasks wait on the network or write in bulk, which the governor itself never does.
+"""
+
+import logging
+from datetime import UTC, datetime
+
+from celery import shared_task
+from django.conf import settings
+from django.db import close_old_connections
+
+from scheduling.executors.contract import ExecutorSpec
+from scheduling.executors.registry import EXECUTORS, SHARED
+from scheduling.models import Executor
+from scheduling.services.health import executor_health_set
+from scheduling.services.readmission import jobs_readmit, reservations_sweep
+
+log = logging.getLogger(__name__)
+
+
+@shared_task(name="scheduling.executors_probe", ignore_result=True)
+def executors_probe() -> None:
+    """Ask every enabled executor for its health and store what changed."""
+    try:
+        for row in Executor.objects.filter(enabled=True, kind__in=EXECUTORS):
+            executor = SHARED.get(probe_spec(row))
+            executor_health_set(executor_id=row.id, health=executor.health())
+    finally:
+        close_old_connections()
+
+
+@shared_task(name="scheduling.admission_renew", ignore_result=True)
+def admission_renew() -> None:
+    """Send jobs with expired reservations back to admission, then admit what is due."""
+    try:
+        now = datetime.now(UTC)
+        reservations_sweep(now=now)
+        readmitted = jobs_readmit(now=now)
+        if readmitted:
+            log.info("%d deferred jobs were decided anew", readmitted)
+    finally:
+        close_old_connections()
+
+
+def probe_spec(row: Executor) -> ExecutorSpec:
+    """Return the plain values from which the row's executor is built."""
+    return ExecutorSpec(
+        name=row.slug,
+        kind=row.kind,
+        slots=row.slots,
+        endpoint=row.endpoint or None,
+        api_key=settings.MODEL_API_KEYS.get(row.slug),
+        models=frozenset(row.models_offered),
+    )

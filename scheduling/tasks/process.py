@@ -1,0 +1,203 @@
+"""One worker process: who it is, that it lives, what it runs, and how its results are settled.
+
+A process registers a Worker row and holds a session advisory lock of that row's id on a connection
+of its own: when the process dies, however, PostgreSQL frees the lock and the governor knows at
+once. A frozen process keeps the lock but not its lease, which a thread renews each second in one
+statement for everything that runs here. The same statement brings back what was asked to stop.
+
+Results are settled in sets by one thread (20 ms or 200 results); work that is not idempotent is
+settled by the thread that ran it, at once. A set that cannot be written (the database is away) is
+kept and tried again: results are not lost, and a fence makes a second writing harmless.
+"""
+
+import logging
+import os
+import queue
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, close_old_connections, connection
+from django.db.utils import OperationalError
+
+from scheduling.services.settlement import Report, attempts_settle
+
+log = logging.getLogger(__name__)
+
+LOCK_SPACE = 7_401
+"""The first key of the workers' advisory locks; the second is the worker's id."""
+BEAT_S = 1.0
+SET_WAIT_S = 0.02
+SET_MOST = 200
+RETRY_S = 0.5
+LOCK_WAIT_S = 30
+
+_HEARTBEAT = """
+WITH mine AS (
+    SELECT id FROM scheduling_attempt
+    WHERE worker_id = %(worker)s AND state IN ('running', 'stopping')
+    ORDER BY id FOR UPDATE SKIP LOCKED
+), renewed AS (
+    UPDATE scheduling_attempt a SET lease_until = clock_timestamp() + make_interval(secs => %(s)s)
+    FROM mine WHERE a.id = mine.id RETURNING a.id, a.state
+), seen AS (
+    UPDATE scheduling_worker SET seen_at = clock_timestamp(), threads = %(threads)s
+    WHERE id = %(worker)s
+)
+SELECT id FROM renewed WHERE state = 'stopping'
+"""
+
+
+@dataclass(slots=True)
+class Process:
+    """This process as the scheduler knows it; `cancels` are the events of what runs here."""
+
+    worker_id: int
+    threads: int
+    cancels: dict[uuid.UUID, threading.Event] = field(default_factory=dict)
+    results: "queue.Queue[Report]" = field(default_factory=queue.Queue)
+    stopping: threading.Event = field(default_factory=threading.Event)
+    _locked: threading.Event = field(default_factory=threading.Event)
+    _workers: list[threading.Thread] = field(default_factory=list)
+
+    def start(self) -> None:
+        """Start the heartbeat and the settling; returns once the process's lock is held."""
+        for job in (self._beat_forever, self._settle_forever):
+            thread = threading.Thread(target=job, name=job.__name__, daemon=True)
+            thread.start()
+            self._workers.append(thread)
+        if not self._locked.wait(LOCK_WAIT_S):
+            message = "the worker could not take its lock in the database"
+            raise RuntimeError(message)
+
+    def stop(self) -> None:
+        """Settle what is left, and say that no thread is here any more."""
+        self.stopping.set()
+        for thread in self._workers:
+            thread.join(timeout=10)
+
+    def _beat_forever(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                with _session() as session:
+                    self._hold_lock(session)
+                    self._beat_while_connected(session)
+            except psycopg.Error as error:
+                log.warning("heartbeat failed, trying again: %s", type(error).__name__)
+                self.stopping.wait(RETRY_S)
+
+    def _hold_lock(self, session: psycopg.Connection) -> None:
+        session.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_SPACE, self.worker_id))
+        self._locked.set()
+
+    def _beat_while_connected(self, session: psycopg.Connection) -> None:
+        while True:
+            threads = 0 if self.stopping.is_set() else self.threads
+            lease = settings.WORKER_LEASE_S
+            values = {"worker": self.worker_id, "s": lease, "threads": threads}
+            for (attempt_id,) in session.execute(_HEARTBEAT, values).fetchall():
+                self.cancel(attempt_id)
+            if self.stopping.is_set():
+                return
+            self.stopping.wait(BEAT_S)
+
+    def cancel(self, attempt_id: uuid.UUID) -> None:
+        """Tell an attempt that runs here to stop."""
+        event = self.cancels.get(attempt_id)
+        if event is not None:
+            event.set()
+
+    def _settle_forever(self) -> None:
+        while not (self.stopping.is_set() and self.results.empty()):
+            reports = self._gather()
+            while reports and not _settled(reports):
+                time.sleep(RETRY_S)
+
+    def _gather(self) -> list[Report]:
+        try:
+            reports = [self.results.get(timeout=0.2)]
+        except queue.Empty:
+            return []
+        end = time.monotonic() + SET_WAIT_S
+        while len(reports) < SET_MOST:
+            try:
+                reports.append(self.results.get(timeout=max(0.0, end - time.monotonic())))
+            except queue.Empty:
+                break
+        return reports
+
+
+def settle_now(reports: Sequence[Report]) -> None:
+    """Settle at once, trying again for as long as the database is away."""
+    while not _settled(reports):
+        time.sleep(RETRY_S)
+
+
+def _settled(reports: Sequence[Report]) -> bool:
+    try:
+        done = attempts_settle(reports=reports, now=datetime.now(UTC))
+    except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
+        log.warning("results kept, settling again soon: %s", type(error).__name__)
+        connection.close()
+        return False
+    except DatabaseError:
+        if len(reports) == 1:
+            raise
+        log.exception("a set could not be settled, settling its results one by one")
+        return all(_settled([report]) for report in reports)
+    finally:
+        close_old_connections()
+    if done.stale:
+        log.info("%d results came too late and changed nothing", done.stale)
+    return True
+
+
+def _session() -> psycopg.Connection:
+    """Return an autocommit connection outside Django's pool: its life is the process's life."""
+    wanted = connection.get_connection_params()
+    known = ("host", "port", "user", "password", "dbname", "connect_timeout", "sslmode")
+    given = {name: wanted[name] for name in known if wanted.get(name) is not None}
+    return psycopg.connect(**given, autocommit=True, application_name="telemachus-worker")
+
+
+_lock = threading.Lock()
+_current: dict[int, Process] = {}
+
+
+def present(*, threads: int, queues: Sequence[str]) -> Process:
+    """Return this process, registering it at the first call (and anew after a fork)."""
+    with _lock:
+        process = _current.get(os.getpid())
+        if process is None:
+            process = Process(_register(threads, queues), threads)
+            _current.clear()
+            _current[os.getpid()] = process
+            process.start()
+        return process
+
+
+def leave() -> None:
+    """Stop this process's threads, if it ever registered."""
+    with _lock:
+        process = _current.pop(os.getpid(), None)
+    if process is not None:
+        process.stop()
+
+
+def _register(threads: int, queues: Sequence[str]) -> int:
+    with _session() as session:
+        row = session.execute(
+            "INSERT INTO scheduling_worker (name, queues, threads) "
+            "VALUES (%s, to_jsonb(%s::text[]), %s) RETURNING id",
+            (f"{socket.gethostname()}:{os.getpid()}", list(queues), threads),
+        ).fetchone()
+    if row is None:
+        message = "the worker could not be registered"
+        raise RuntimeError(message)
+    return int(row[0])
