@@ -1,0 +1,61 @@
+"""What the demo translates: plain English sentences, written for it."""
+
+SENTENCES = (
+    "The ship leaves the harbour before sunrise.",
+    "Please send me the report by Friday afternoon.",
+    "The old bridge was repaired last summer.",
+    "We need two more chairs for the meeting.",
+    "Her brother works in a small hospital near the river.",
+    "The train to the north is late again.",
+    "I have never seen such a clear night sky.",
+    "The children are playing football in the garden.",
+    "This machine uses less energy than the old one.",
+    "Could you tell me where the library is?",
+    "The doctor asked him to rest for three days.",
+    "Fresh bread is sold in the market every morning.",
+    "They travelled through the mountains for a week.",
+    "The company opened a new office in the city.",
+    "My grandmother tells wonderful stories about the sea.",
+    "The results of the test will be ready tomorrow.",
+    "He forgot his keys on the kitchen table.",
+    "A warm wind came from the south in the evening.",
+    "The teacher explained the problem twice.",
+    "We planted apple trees behind the house.",
+    "The invoice must be paid within thirty days.",
+    "Nobody knew who had written the letter.",
+    "The museum is closed on Mondays.",
+    "She learned to play the guitar when she was ten.",
+    "The patient has no fever and sleeps well.",
+    "It rained so hard that the streets were flooded.",
+    "The engineers are looking for a simple solution.",
+    "Our neighbours have a big black dog.",
+    "The price of coffee went up this year.",
+    "He drinks a glass of water before breakfast.",
+    "The contract was signed by both parties.",
+    "You can see the lighthouse from the beach.",
+    "The lights went out during the storm.",
+    "I would like to change my reservation.",
+    "The farmer sold his vegetables at a good price.",
+    "There is enough time to finish the work.",
+    "The students asked many difficult questions.",
+    "A small boat was waiting at the island.",
+    "The kitchen smells of garlic and fresh herbs.",
+    "They found the missing documents in the basement.",
+    "The plane landed safely despite the fog.",
+    "My office is on the second floor.",
+    "The team celebrated its first victory.",
+    "She opened the window and listened to the birds.",
+    "The road to the village is narrow and steep.",
+    "We are grateful for your patience.",
+    "The bank closes at four in the afternoon.",
+    "He wrote a long letter to his father.",
+    "The new law protects the forest.",
+    "Winter is the quietest time of the year here.",
+)
+
+
+def text_of(number: int) -> str:
+    """Return the text of the demo's job `number`: two sentences, another pair for each number."""
+    count = len(SENTENCES)
+    first, shift = number % count, 1 + number // count
+    return f"{SENTENCES[first]} {SENTENCES[(first * 7 + shift * 11) % count]}"

@@ -1,0 +1,61 @@
+"""The main job through the real API, governor, broker and workers."""
+
+import time
+from collections.abc import Iterator
+
+from tests.e2e.system import System
+
+SEVEN = ["A1", "B1", "C2", "D1", "E2", "F3", "G1"]
+TENANT = {"1": "one", "2": "two", "3": "three"}
+
+
+def job(seconds: float = 0.0, **fields: object) -> dict:
+    return {"workflow": "work", "kind": "simulated", "payload": {"seconds": seconds}, **fields}
+
+
+def placed(system: System) -> Iterator[str]:
+    rows = system.sql(
+        "SELECT j.id::text FROM scheduling_attempt a JOIN scheduling_job j ON j.id = a.job_id "
+        "ORDER BY a.id"
+    )
+    return (row[0] for row in rows)
+
+
+def all_done(system: System, count: int) -> bool:
+    return system.sql("SELECT count(*) FROM scheduling_job WHERE state = 'done'") == [(count,)]
+
+
+def submit(system: System, tenant: str, body: dict) -> str:
+    with system.client(tenant) as client:
+        answer = client.post("/jobs", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def test_seven_charts_then_a_thousand_against_a_hundred(system: System):
+    system.seed(budget=1, share_by="turns")
+    system.wait(
+        "the workers' arrival", lambda: len(system.sql("SELECT 1 FROM scheduling_worker")) == 3
+    )
+    first = submit(system, "four", job(4.0))
+    system.wait("the first job's start", lambda: first in placed(system))
+    names = {}
+    for chart in SEVEN:
+        names[submit(system, TENANT[chart[1]], job())] = chart[0]
+        time.sleep(0.01)
+    system.wait("all eight jobs' end", lambda: all_done(system, 8))
+    order = [names[job_id] for job_id in placed(system) if job_id in names]
+    assert "".join(order) == "ABCFDEG"
+
+    blocker = submit(system, "four", job(6.0))
+    system.wait("the blocker's start", lambda: blocker in placed(system))
+    with system.client("two") as client:
+        older = client.post("/jobs/bulk", json={"jobs": [job()] * 1000}).json()
+    assert older["counts"]["queued"] == 1000
+    with system.client("three") as client:
+        newer = client.post("/jobs/bulk", json={"jobs": [job()] * 100}).json()
+    ids = {row["id"] for row in newer["results"]}
+    known = 9
+    system.wait("200 placements", lambda: len(list(placed(system))) >= known + 200, 90)
+    first_200 = list(placed(system))[known : known + 200]
+    assert abs(sum(job_id in ids for job_id in first_200) - 100) <= 1
