@@ -65,6 +65,7 @@ def costs(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "total": costs_total(rows),
         "fault": fault,
+        "may_see_costs": True,
     }
     return render(request, "costs.html", context, status=400 if fault else 200)
 

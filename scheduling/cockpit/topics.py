@@ -20,6 +20,7 @@ from scheduling.cockpit.window import Row, View
 WINDOW_MOST = 200
 LANE_BARS_MOST = 150
 SHARES_MOST = 200
+ID_LENGTH, ID_HYPHENS = 36, 4
 TIMES = frozenset({"since", "start", "end", "low", "high", "clear"})
 ORDER_COLS = (
     "id", "ten", "ws", "wf", "cls", "cost", "since", "why", "turn",
@@ -99,7 +100,7 @@ def _order_rows(board: Board, places: Places) -> list[Row]:
         (
             str(uuid.UUID(bytes=bytes(job))),
             header.tenants[tenant].slug,
-            header.workspaces[workspace],
+            _workspace_name(header.workspaces[workspace]),
             header.workflows[workflow][1],
             header.classes[job_class],
             cost,
@@ -115,6 +116,12 @@ def _order_rows(board: Board, places: Places) -> list[Row]:
             since, start, end, low, high,
         ) in board.rows[places].tolist()
     ]  # fmt: skip
+
+
+def _workspace_name(text: str) -> str:
+    """Return the slug of `tenant/workspace`; a bare id says nothing to a person and is left out."""
+    name = text.rpartition("/")[2]
+    return "" if len(name) == ID_LENGTH and name.count("-") == ID_HYPHENS else name
 
 
 def _second(at: float | None) -> int | None:

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -26,17 +27,27 @@ PLAIN_ROWS = 50
 def board(request: HttpRequest) -> HttpResponse:
     """Show the board of a pool (`?pool=`), the first one by default."""
     viewer = viewer_of_user(request.user)
+    if viewer is None or viewer.tenants == frozenset():
+        return _elsewhere(viewer)
     read_model.load()
     context: dict[str, Any] = {
         "reasons": {reason.value: sentence for reason, sentence in REASON_SENTENCES.items()},
         "pools": [one.header.slug for one in read_model.boards()],
-        "all_seen": viewer is not None and viewer.tenants is None,
+        "all_seen": viewer.tenants is None,
+        "may_see_costs": viewer.costs != frozenset(),
         "total": 0,
     }
     shown = read_model.board(request.GET.get("pool", "")[:63])
-    if shown is not None and viewer is not None:
+    if shown is not None:
         context |= _plain(shown, viewer)
     return render(request, "board.html", context)
+
+
+def _elsewhere(viewer: Viewer | None) -> HttpResponse:
+    """Send one who sees costs only to the costs; refuse one who sees nothing."""
+    if viewer is not None and viewer.costs != frozenset():
+        return redirect("costs")
+    raise PermissionDenied
 
 
 def _plain(shown: Board, viewer: Viewer) -> dict[str, Any]:

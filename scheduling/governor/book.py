@@ -197,17 +197,21 @@ class Book:
             self._check_eta(attempt, attempt.ended_at)
 
     def correct(self, row: JobRow, attempt: AttemptRow) -> None:
-        """Apply the difference between the charge taken and the one that came true."""
+        """Apply the difference between the charge taken and the one that came true.
+
+        A class that the policy has no more has no line to correct: the difference is dropped.
+        """
         if attempt.charge_due is None:
             return
-        self.states[row.pool].order.correct(
-            attempt.job_class,
-            row.tenant,
-            row.workspace,
-            attempt.charge_due - attempt.charge,
-            attempt.lifts,
-            attempt.workspace_lifts,
-        )
+        if self.config.policy.class_named(attempt.job_class) is not None:
+            self.states[row.pool].order.correct(
+                attempt.job_class,
+                row.tenant,
+                row.workspace,
+                attempt.charge_due - attempt.charge,
+                attempt.lifts,
+                attempt.workspace_lifts,
+            )
         self.corrected.append(attempt.id)
 
     def _check_eta(self, attempt: AttemptRow, ended_at: float) -> None:

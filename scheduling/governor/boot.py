@@ -50,6 +50,7 @@ def _memory() -> dict[str, dict[MemoryKey, Memory]]:
             used=row.used,
             lifts=row.lifts,
             top=row.top,
+            backlogged=row.backlogged,
             last_placed_at=placed.timestamp() if placed else None,
         )
     return dict(pools)

@@ -1,8 +1,9 @@
 """Dispatch: one set-based statement for a batch of placements, then the messages.
 
 The statement checks the epoch, takes only jobs that still wait unchanged, and stores the attempts
-and events. What it did not take is undone in memory: the job was canceled or changed meanwhile and
-comes again as a changed row. Service memory is stored by the next statement; a crash between the
+and events. What it did not take is undone in memory and waits again: the job was canceled or
+changed meanwhile and comes as a changed row, or somebody holds its row locked, which must not make
+the leader wait. Service memory is stored by the next statement; a crash between the
 two forgets at most one batch's charges.
 """
 
@@ -53,6 +54,7 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
         taken = made.get(placement.spot.job.id)
         if taken is None:
             book.states[pool].undo(placement)
+            book.states[pool].wait(placement.spot.job)
             continue
         attempt = _attempt(placement, taken)
         book.placed(placement, attempt)
@@ -81,6 +83,7 @@ def remember(book: Book, epoch: int) -> None:
         "useds": [memory.used for _, _, memory in changes],
         "lifts": [memory.lifts for _, _, memory in changes],
         "tops": [memory.top for _, _, memory in changes],
+        "backlogged": [memory.backlogged for _, _, memory in changes],
         "placed": [_time(memory.last_placed_at) for _, _, memory in changes],
         "corrected": list(book.corrected),
     }

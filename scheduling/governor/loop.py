@@ -7,6 +7,7 @@ goes wrong with the database ends this leadership: the memory is thrown away and
 the rows by whoever leads next, often this very process.
 """
 
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -71,6 +72,7 @@ class Leader:
         """Build the memory from the rows."""
         self.epoch = epoch
         self.book = book_load(now_s())
+        gc.freeze()  # what was loaded stays: the collector need not walk it again and again
         self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
         self._began = time.monotonic()
         self._control = self.book.config.control
@@ -126,8 +128,9 @@ class Leader:
         for pool, state in self.book.states.items():
             placements = cycle(state, now_s())
             if placements:
-                self._tell(dispatch(self.book, placements, pool=pool, epoch=self.epoch))
-                placed = True
+                sent = dispatch(self.book, placements, pool=pool, epoch=self.epoch)
+                self._tell(sent)
+                placed |= bool(sent)
         remember(self.book, self.epoch)
         return placed
 

@@ -59,7 +59,7 @@ DISPATCH = f"""
 ), free AS MATERIALIZED (
     SELECT j.id FROM scheduling_job j, lead, asked
     WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND NOT j.changed
-    ORDER BY j.seq FOR UPDATE OF j
+    ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
 ), placed AS (
     UPDATE scheduling_job j
     SET state = 'running', fence = j.fence + 1, reason = asked.reason,
@@ -91,17 +91,19 @@ SELECT id::text, job_id::text, fence FROM made
 REMEMBER = f"""
 {LEAD}, memory AS (
     INSERT INTO scheduling_servicememory (
-        id, pool_id, job_class, tenant_id, workspace_id, turn, used, lifts, top, last_placed_at
+        id, pool_id, job_class, tenant_id, workspace_id, turn, used, lifts, top,
+        backlogged, last_placed_at
     )
-    SELECT x.id, x.pool, x.class, x.tenant, x.workspace, x.turn, x.used, x.lifts, x.top, x.placed
+    SELECT x.id, x.pool, x.class, x.tenant, x.workspace, x.turn, x.used, x.lifts, x.top,
+        x.backlogged, x.placed
     FROM lead, unnest(
         %(ids)s::uuid[], %(pools)s::uuid[], %(classes)s::text[], %(tenants)s::uuid[],
         %(workspaces)s::uuid[], %(turns)s::bigint[], %(useds)s::bigint[], %(lifts)s::int[],
-        %(tops)s::bigint[], %(placed)s::timestamptz[]
-    ) AS x(id, pool, class, tenant, workspace, turn, used, lifts, top, placed)
+        %(tops)s::bigint[], %(backlogged)s::bool[], %(placed)s::timestamptz[]
+    ) AS x(id, pool, class, tenant, workspace, turn, used, lifts, top, backlogged, placed)
     ON CONFLICT (pool_id, job_class, tenant_id, workspace_id) DO UPDATE SET
         turn = excluded.turn, used = excluded.used, lifts = excluded.lifts, top = excluded.top,
-        last_placed_at = excluded.last_placed_at
+        backlogged = excluded.backlogged, last_placed_at = excluded.last_placed_at
 ), corrected AS (
     UPDATE scheduling_attempt a SET charge = a.charge_due, charge_due = NULL FROM lead
     WHERE a.id = ANY(%(corrected)s::uuid[]) AND a.charge_due IS NOT NULL

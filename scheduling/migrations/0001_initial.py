@@ -169,6 +169,7 @@ class Migration(migrations.Migration):
                 ('used', models.BigIntegerField(default=0)),
                 ('lifts', models.PositiveIntegerField(default=0)),
                 ('top', models.BigIntegerField(default=0)),
+                ('backlogged', models.BooleanField(default=False)),
                 ('last_placed_at', models.DateTimeField(null=True)),
                 ('pool', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='+', to='scheduling.pool')),
                 ('tenant', models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenants.tenant')),

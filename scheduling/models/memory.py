@@ -26,6 +26,7 @@ class ServiceMemory(models.Model):
     used = models.BigIntegerField(default=0)
     lifts = models.PositiveIntegerField(default=0)
     top = models.BigIntegerField(default=0)
+    backlogged = models.BooleanField(default=False)
     last_placed_at = models.DateTimeField(null=True)
 
     class Meta:

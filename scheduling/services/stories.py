@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scheduling.models import JobEvent
+from scheduling.services.rows import rows_copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Told:
 
 def events_write(told: Iterable[Told]) -> None:
     """Insert the events in the order given; call it in the transaction of the change."""
-    JobEvent.objects.bulk_create(
+    rows_copy(
         [
             JobEvent(
                 job_id=one.job_id,
@@ -33,6 +34,5 @@ def events_write(told: Iterable[Told]) -> None:
                 data=one.data,
             )
             for one in told
-        ],
-        batch_size=2000,
+        ]
     )

@@ -12,6 +12,7 @@ from scheduling.models import Decision, Job
 from scheduling.services.admission import Judged, decision_of, expiry, judge
 from scheduling.services.catalogue import Catalogue, catalogue_load
 from scheduling.services.drafts import Draft, Refused, Submission, draft
+from scheduling.services.rows import rows_copy
 from scheduling.services.stories import Told, events_write
 from tenants.models import Workspace
 
@@ -55,10 +56,11 @@ def _store(
     checked: Sequence[Draft | Refused], catalogue: Catalogue, now: datetime
 ) -> list[Accepted | Refused]:
     judged = judge([one for one in checked if isinstance(one, Draft)], catalogue, now)
-    jobs = Job.objects.bulk_create([one.draft.job for one in judged])
-    decisions = Decision.objects.bulk_create(
-        [decision_of(one, catalogue, expires_at=expiry(now)) for one in judged]
-    )
+    jobs = [one.draft.job for one in judged]
+    decisions = [decision_of(one, catalogue, expires_at=expiry(now)) for one in judged]
+    rows_copy(jobs)
+    _read_arrivals(jobs)
+    rows_copy(decisions)
     events_write(_told(one) for one in judged)
     if any(job.state == JobState.QUEUED for job in jobs):
         nudge_on_commit()
@@ -66,6 +68,14 @@ def _store(
         Accepted(job=job, decision=decision) for job, decision in zip(jobs, decisions, strict=True)
     )
     return [next(stored) if isinstance(one, Draft) else one for one in checked]
+
+
+def _read_arrivals(jobs: Sequence[Job]) -> None:
+    """Read back what the database gave the jobs: arrival number and time."""
+    rows = Job.objects.filter(id__in=[job.id for job in jobs]).order_by()
+    given = {job_id: (seq, at) for job_id, seq, at in rows.values_list("id", "seq", "submitted_at")}
+    for job in jobs:
+        job.seq, job.submitted_at = given[job.id]
 
 
 def _told(judged: Judged) -> Told:

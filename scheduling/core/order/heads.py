@@ -63,7 +63,11 @@ class Heads:
             self._live += 1
         elif old[:3] == key:
             return False
-        self._push(source, key)
+        self._pushes += 1
+        source.entry = entry = (*key, self._pushes, source)
+        heappush(self._heap, entry)
+        if len(self._heap) > 2 * self._live + 64:
+            self._drop_stale()
         return True
 
     def drop(self, source: Source) -> bool:
@@ -74,22 +78,18 @@ class Heads:
         self._live -= 1
         return True
 
-    def _push(self, source: Source, key: Key) -> None:
-        self._pushes += 1
-        entry: Entry = (*key, self._pushes, source)
-        source.entry = entry
-        heappush(self._heap, entry)
-        if len(self._heap) > 2 * self._live + 64:
-            self._heap = [e for e in self._heap if e[4].entry is e]
-            heapify(self._heap)
+    def _drop_stale(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[4].entry is entry]
+        heapify(self._heap)
 
     def first(self) -> Any:  # noqa: ANN401 - the owner knows which kind of source it put in
         """The source with the least head, or None."""
         heap = self._heap
         while heap:
             entry = heap[0]
-            if entry[4].entry is entry:
-                return entry[4]
+            source = entry[4]
+            if source.entry is entry:
+                return source
             heappop(heap)
         return None
 

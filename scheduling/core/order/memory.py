@@ -56,7 +56,7 @@ class Share:
     def take(self, charge: int) -> None:
         """Charge a placement."""
         self.turn, self.used = step(self.turn, self.used, charge, self.weight)
-        self.note()
+        self._changed[self.key] = self
 
     def correct(self, delta: int, lifts: int) -> None:
         """Charge `delta` more; a refund is dropped when `lifts` has changed since the placement."""

@@ -99,7 +99,7 @@ def test_walk_full_pass_drain_and_rebuild_all_give_the_rules_order(
 def endless(tenants, charges, workspaces):
     """A long backlog of each tenant, its charges and workspaces repeating as told."""
     jobs: list[Job] = []
-    for n in range(25):
+    for n in range(16):
         for tenant, cycle in zip(tenants, charges, strict=True):
             name = f"{tenant}{workspaces[n % len(workspaces)]}"
             one = job(f"{tenant}.{n}", len(jobs), tenant, workspace=name)
@@ -109,6 +109,12 @@ def endless(tenants, charges, workspaces):
 
 CYCLES = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=3, max_size=3)
 THREE_WEIGHTS = st.lists(st.integers(1, 4), min_size=3, max_size=3)
+
+
+def waiting(order, level, names):
+    """How many startable jobs each of these tenants or workspaces has."""
+    jobs = Counter(getattr(each, level) for each, _ in order.startable())
+    return [jobs[name] for name in names]
 
 
 def check_shares(served, weights, most):
@@ -128,7 +134,7 @@ def test_backlogged_tenants_are_served_by_weight(cycles, weights, workspaces):
     order = filled(endless(tenants, cycles, workspaces), weights=share)
     served: Counter[str] = Counter()
     between: dict[str, tuple[int, Counter[str]]] = {}
-    while min(Counter(each.tenant for each, _ in order.startable()).get(t, 0) for t in share):
+    while min(waiting(order, "tenant", share)):
         spot = order.head("normal")
         order.place(spot, 0.0)
         tenant, charge = spot.job.tenant, spot.job.charge
@@ -160,7 +166,7 @@ def test_backlogged_workspaces_of_a_tenant_are_served_by_weight(cycles, weights,
     most = {name: max(cycle) for name, cycle in zip(["x", "y"], cycles, strict=True)}
     order = filled(jobs, workspace_weights=share)
     served: Counter[str] = Counter()
-    while min(Counter(each.workspace for each, _ in order.startable()).get(w, 0) for w in share):
+    while min(waiting(order, "workspace", share)):
         spot = order.head("normal")
         order.place(spot, 0.0)
         if spot.job.workspace in share:
@@ -269,16 +275,14 @@ def test_no_lever_no_idle_time_and_no_correction_gives_a_burst(steps):
     levers = run(steps)
     for tenant in Levers.TENANTS:
         levers.unhold(tenant, 0)
-        for charge in [1, 4, 2] * 8:
+        for charge in [1, 4, 2] * 5:
             levers.submit(tenant, charge)
     levers.settle()
     levers.check()
     start = {tenant: levers.position(tenant) for tenant in Levers.TENANTS}
     levers.placed.clear()
     served: Counter[str] = Counter()
-    while min(
-        Counter(each.tenant for each, _ in levers.order.startable()).get(t, 0) for t in start
-    ):
+    while min(waiting(levers.order, "tenant", start)):
         levers.serve("", 1)
         spot = levers.placed[-1][0]
         served[spot.job.tenant] += spot.job.charge
