@@ -19,7 +19,7 @@ from billing.services.verdicts import Refused as BudgetRefused
 from billing.services.verdicts import Reserved, ReserveRequest
 from scheduling.core import types
 from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts, admit
-from scheduling.core.policy.settings import charge_of
+from scheduling.core.policy.settings import BacklogCaps, charge_of
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.core.types import Reason, Verdict
 from scheduling.models import Decision, Job
@@ -46,12 +46,15 @@ class Judged:
     reservation: Reserved | None = None
 
 
-def judge(drafts: Sequence[Draft], catalogue: Catalogue, now: datetime) -> list[Judged]:
+def judge(
+    drafts: Sequence[Draft], catalogue: Catalogue, now: datetime, *, waits_already: bool = False
+) -> list[Judged]:
     """Decide on the drafts and hold what the admitted ones need; sets each job's state.
 
-    Must run in the transaction that then stores the jobs.
+    Must run in the transaction that then stores the jobs. `waits_already`: they are part of the
+    backlog, so that a full one is no reason to turn them away.
     """
-    waiting = _backlog_counts(catalogue)
+    waiting = None if waits_already else _backlog_counts(catalogue)
     judged = [_judge_one(one, catalogue, waiting, now) for one in drafts]
     _fund(judged, catalogue, now)
     for one in judged:
@@ -60,7 +63,7 @@ def judge(drafts: Sequence[Draft], catalogue: Catalogue, now: datetime) -> list[
     return judged
 
 
-def decision_of(judged: Judged, catalogue: Catalogue, *, expires_at: datetime | None) -> Decision:
+def decision_of(judged: Judged, catalogue: Catalogue, now: datetime) -> Decision:
     """Return the decision's row (not yet stored)."""
     answer, facts = judged.answer, judged.facts
     return Decision(
@@ -71,11 +74,12 @@ def decision_of(judged: Judged, catalogue: Catalogue, *, expires_at: datetime | 
         policy=catalogue.policy.number,
         control=catalogue.control,
         reservation_id=judged.reservation.reservation_id if judged.reservation else None,
-        expires_at=expires_at if judged.reservation else None,
+        expires_at=expiry(now) if judged.reservation else None,
         retry_at=_time(answer.retry_at),
         place=facts.place,
         eta=_time(facts.eta),
         alternatives=list(answer.alternatives),
+        at=now,
     )
 
 
@@ -101,20 +105,18 @@ def core_job(job: Job, cost: int) -> types.Job:
     )
 
 
-def _judge_one(draft: Draft, catalogue: Catalogue, waiting: Counter[str], now: datetime) -> Judged:
-    policy, pool = catalogue.policy, draft.workflow.pool
+def _judge_one(
+    draft: Draft, catalogue: Catalogue, waiting: Counter[str] | None, now: datetime
+) -> Judged:
+    pool = draft.workflow.pool
     spend, unpriced, no_executor = _price(draft, catalogue, now)
-    caps = policy.backlog
+    caps = catalogue.policy.backlog
     facts = Facts(
         now=now.timestamp(),
         cost=draft.cost,
         most=pool.budget if draft.rule.uses_reserve else pool.budget - pool.reserve,
         unpriced_model=unpriced,
-        backlogs=(
-            Backlog(scope="workspace", waiting=waiting["workspace"], cap=caps.workspace),
-            Backlog(scope="tenant", waiting=waiting["tenant"], cap=caps.tenant),
-            Backlog(scope="all", waiting=waiting["all"], cap=caps.total),
-        ),
+        backlogs=_backlogs(waiting, caps) if waiting is not None else (),
         sheddable=draft.rule.sheddable,
         shed_share=caps.shed_share,
         not_before=draft.not_before.timestamp() if draft.not_before else None,
@@ -122,9 +124,17 @@ def _judge_one(draft: Draft, catalogue: Catalogue, waiting: Counter[str], now: d
         tenant_held=catalogue.workspace.tenant.held,
     )
     answer = _no_executor(draft) if no_executor else admit(facts)
-    if answer.verdict is not Verdict.DENIED:
+    if waiting is not None and answer.verdict is not Verdict.DENIED:
         waiting.update(("workspace", "tenant", "all"))
     return Judged(draft=draft, facts=facts, spend=spend, answer=answer)
+
+
+def _backlogs(waiting: Counter[str], caps: BacklogCaps) -> tuple[Backlog, ...]:
+    return (
+        Backlog(scope="workspace", waiting=waiting["workspace"], cap=caps.workspace),
+        Backlog(scope="tenant", waiting=waiting["tenant"], cap=caps.tenant),
+        Backlog(scope="all", waiting=waiting["all"], cap=caps.total),
+    )
 
 
 def _price(draft: Draft, catalogue: Catalogue, now: datetime) -> tuple[Decimal, str, bool]:
@@ -132,7 +142,8 @@ def _price(draft: Draft, catalogue: Catalogue, now: datetime) -> tuple[Decimal, 
     job = draft.job
     offers = catalogue.offers(core_job(job, draft.cost), str(job.pool_id))
     if not offers:
-        return Decimal(0), job.model, not job.model
+        known = not job.model or catalogue.is_offered(job.model, str(job.pool_id))
+        return Decimal(0), "" if known else job.model, known
     seconds = job.expected_s or draft.workflow.expected_s or catalogue.policy.default_expected_s
     try:
         spend = price_estimate(
@@ -216,14 +227,17 @@ def _place(judged: Judged, catalogue: Catalogue) -> None:
     foresight = catalogue.foresight[str(job.pool_id)]
     starts = not job.paused and foresight.starts_now(cost)
     seconds = job.expected_s or judged.draft.workflow.expected_s
+    expected_s = seconds or catalogue.policy.default_expected_s
     charge = charge_of(
         catalogue.policy,
         cost=cost,
-        expected_s=seconds or catalogue.policy.default_expected_s,
+        expected_s=expected_s,
         input_tokens=job.input_tokens,
         output_tokens=job.output_tokens,
     )
-    place, eta = foresight.place(str(job.tenant_id), job.job_class, charge)
+    place, eta = foresight.place(
+        str(job.tenant_id), job.job_class, charge=charge, expected_s=expected_s
+    )
     judged.facts = replace(
         judged.facts, starts_now=starts, place=None if starts else place, eta=eta
     )

@@ -35,6 +35,10 @@ class Catalogue:
         fitting = candidates(job, [core for _, core in self.executors.get(pool_id, [])])
         return sorted({_offer(rows[executor.id], job.model) for executor in fitting})
 
+    def is_offered(self, model: str, pool_id: str) -> bool:
+        """Tell whether any executor of the pool offers the model, whatever else it asks for."""
+        return any(model in core.models for _, core in self.executors.get(pool_id, []))
+
 
 def catalogue_load(workspace: Workspace, now: datetime) -> Catalogue:
     """Read everything that submissions to this workspace are checked against."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from scheduling.core.types import ClassRule
+from scheduling.kinds.checks import storable
 from scheduling.kinds.contract import InvalidPayload
 from scheduling.kinds.registry import KINDS, UnknownKind, kind_named
 from scheduling.models import Job, Mission, Workflow
@@ -20,6 +21,8 @@ from tenants.ids import new_id
 MAX_COST = 1_000_000
 MAX_ATTEMPTS = 100
 MAX_SECONDS = 30 * 86_400.0
+MAX_MODEL, MAX_REGION, MAX_LABEL = 200, 60, 60
+"""The most characters of each: what the columns keep."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +118,17 @@ class _Check:
         if asked.risk and asked.risk not in RISKS:
             self.wrong("risk", f"A risk is one of {', '.join(RISKS)}.")
 
+    def texts(self, asked: Submission) -> None:
+        self._text("model", (asked.model,), MAX_MODEL)
+        self._text("region", (asked.region,), MAX_REGION)
+        self._text("labels", asked.labels, MAX_LABEL)
+
+    def _text(self, name: str, texts: Collection[str], most: int) -> None:
+        if any(len(text) > most for text in texts):
+            self.wrong(name, f"At most {most} characters each.")
+        elif faults := storable({name: list(texts)}):
+            self.wrong(name, f"It {faults[0].sentence}.")
+
     def _within(self, name: str, value: float | None, low: float, high: float) -> None:
         if value is not None and not low <= value <= high:
             self.wrong(name, f"Must be from {low:g} to {high:g}, not {value}.")
@@ -143,6 +157,7 @@ def draft(
     mission = check.mission(asked.mission)
     rule = check.rule(asked.job_class, workflow)
     check.numbers(asked)
+    check.texts(asked)
     tokens = check.payload(asked.kind, asked.payload)
     if check.errors or workflow is None or rule is None:
         return Refused(errors=tuple(check.errors))

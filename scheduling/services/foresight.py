@@ -1,11 +1,12 @@
 """Where a new job will stand and when it will be done, read off the last order snapshot.
 
 The new job joins the end of its tenant's line. Its turn is that of the tenant's last waiting job
-plus the charges that follow; its place is behind every job of a higher class, and behind those of
+plus the charges that follow, or the class's present turn where the tenant has none; its place is behind every job of a higher class, and behind those of
 its class with a smaller or equal turn. This is a first answer at submission, before the governor
 has seen the job; the order itself answers exactly a moment later.
 """
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,14 +47,31 @@ class Foresight:
         self._taken += cost
         return True
 
-    def place(self, tenant: str, job_class: str, charge: int) -> tuple[int | None, float | None]:
+    def place(
+        self, tenant: str, job_class: str, *, charge: int, expected_s: float
+    ) -> tuple[int | None, float | None]:
         """Return (place, expected finish) of one more job of a tenant; None where unknown."""
         if self.header is None or self.rows is None or job_class not in self.header.classes:
             return None, None
         ahead = self._ahead(tenant, job_class, charge)
-        start = self.rows["finish"][: self.header.startable]
-        finish = float(start[min(ahead, len(start)) - 1]) if ahead and len(start) else None
-        return ahead + 1, None if finish is None or np.isnan(finish) else finish
+        start = self._start(ahead, expected_s)
+        return ahead + 1, None if np.isnan(start) else start + expected_s
+
+    def _start(self, ahead: int, expected_s: float) -> float:
+        """Return when the job with so many ahead starts: NaN where nothing tells.
+
+        It starts when the one whose place it takes would have, or else when the last lanes become
+        free; those which this call has put behind the queue go before it.
+        """
+        header, rows = self.header, self.rows
+        if header is None or rows is None or not header.startable:
+            return math.nan
+        queue = rows[: header.startable]
+        if ahead < len(queue):
+            return float(queue["start"][ahead])
+        lanes = max(1, len(header.running))
+        free = float(np.sort(queue["finish"])[-min(lanes, len(queue))])
+        return free + (ahead - len(queue)) // lanes * expected_s
 
     def _ahead(self, tenant: str, job_class: str, charge: int) -> int:
         header, rows = self.header, self.rows
@@ -69,8 +87,19 @@ class Foresight:
         key = (tenant, job_class)
         before = self._added.get(key, 0)
         self._added[key] = before + charge
-        first = int(own["turn"][-1]) if len(own) else int(same["turn"].min(initial=0))
-        turn = first + (before + charge) // weight
+        turn = _turn(own, same, charges=(before, charge), weight=weight)
         others = same if index is None else same[same["tenant"] != index]
         behind = int(np.count_nonzero(others["turn"] <= turn))
         return higher + behind + len(own) + before // max(charge, 1)
+
+
+def _turn(own: Rows, same: Rows, *, charges: tuple[int, int], weight: int) -> int:
+    """Return the turn of a new job behind its tenant's `own` jobs of the class, of all `same`.
+
+    `charges` are what this call has added to the line before, and the new job's own.
+    """
+    before, charge = charges
+    if len(own):
+        return int(own["turn"][-1]) + (before + charge) // weight
+    present = int(same["turn"].min()) if len(same) else 0
+    return present + before // weight

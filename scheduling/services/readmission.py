@@ -79,9 +79,7 @@ def _store(judged: Sequence[Judged], catalogue: Catalogue, now: datetime) -> Non
     for job in jobs:
         job.changed = True
     Job.objects.bulk_update(jobs, ["state", "reason", "wake_at", "finished_at", "changed"])
-    Decision.objects.bulk_create(
-        [decision_of(one, catalogue, expires_at=expiry(now)) for one in judged]
-    )
+    Decision.objects.bulk_create([decision_of(one, catalogue, now) for one in judged])
     events_write(
         Told(
             job_id=one.draft.job.id,

@@ -16,8 +16,9 @@ from typing import Any
 from django.db import connection, transaction
 
 from billing.core.pricing import Usage as PricedUsage
+from billing.services.prices import UnpricedModel
 from billing.services.settlement import settle
-from billing.services.usage import Settled, Settlement
+from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
 from scheduling.core.states import LIVE_ATTEMPTS, AttemptState
 from scheduling.events import nudge_on_commit
@@ -31,6 +32,8 @@ from scheduling.services.settlement_rows import Closing, attempts_close, deferre
 from scheduling.services.stories import Told, events_write
 
 NOTHING_USED = Usage()
+BOOKING_FAULTS = (UnpricedModel, UsageConflict)
+"""What undoes a whole set for the fault of one attempt in it: settle the attempts alone then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +55,10 @@ class SettledSet:
 
 @transaction.atomic
 def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
-    """Settle a set of reports; a report that comes again or too late changes no state."""
+    """Settle a set of reports; a report that comes again or too late changes no state.
+
+    Raises one of `BOOKING_FAULTS`, having changed nothing, when an attempt cannot be booked.
+    """
     by_id = {report.attempt_id: report for report in reports}
     attempts = _locked(list(by_id))
     fresh = [one for one in attempts if _is_live(one, by_id[one.id])]

@@ -9,7 +9,7 @@ from django.db import transaction
 from scheduling.core.states import JobState
 from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job
-from scheduling.services.admission import Judged, decision_of, expiry, judge
+from scheduling.services.admission import Judged, decision_of, judge
 from scheduling.services.catalogue import Catalogue, catalogue_load
 from scheduling.services.drafts import Draft, Refused, Submission, draft
 from scheduling.services.rows import rows_copy
@@ -57,7 +57,7 @@ def _store(
 ) -> list[Accepted | Refused]:
     judged = judge([one for one in checked if isinstance(one, Draft)], catalogue, now)
     jobs = [one.draft.job for one in judged]
-    decisions = [decision_of(one, catalogue, expires_at=expiry(now)) for one in judged]
+    decisions = [decision_of(one, catalogue, now) for one in judged]
     rows_copy(jobs)
     _read_arrivals(jobs)
     rows_copy(decisions)

@@ -21,6 +21,7 @@ from telemachus.local.console import Console
 from telemachus.local.errors import LocalServiceError
 from telemachus.local.home import BASE_DIR, ensure_home, single_instance
 from telemachus.local.ports import require_free
+from telemachus.local.reach import require_reachable
 from telemachus.local.readiness import ReadinessProbe
 from telemachus.local.supervisor import SPEAKER, Supervisor
 
@@ -115,6 +116,7 @@ class Installation:
         """
         wanted = services.embedded()
         with single_instance(self._home), self._signals():
+            require_reachable(os.environ)
             if self._options.web:
                 require_free(self._options.host, self._options.port, setting="--port")
             try:
@@ -132,7 +134,8 @@ class Installation:
         own = {"TELEMACHUS_HOME": str(self._home), "PYTHONUNBUFFERED": "1"}
         env = {**os.environ, **urls, **own}
         for command in PREPARATIONS:
-            self._manage(env, *command)
+            if not self._stops:
+                self._manage(env, *command)
         if self._stops:
             return
         self._supervisor = Supervisor(children(self._options, env), write=self._console.write)

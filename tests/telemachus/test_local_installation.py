@@ -280,7 +280,7 @@ def test_a_request_to_stop_while_starting_starts_no_processes(tmp_path, monkeypa
     said = StringIO()
     whole = Installation(Options(web=False), home=tmp_path / "home", console=Console(said))
     monkeypatch.setattr(services, "embedded", lambda: ())
-    monkeypatch.setattr(Installation, "_migrate", lambda *_: whole.request_stop())
+    monkeypatch.setattr(Installation, "_manage", lambda *_: whole.request_stop())
     whole.run()
     assert said.getvalue() == ""
 

@@ -1,0 +1,41 @@
+"""What must hold of any system that has come to rest, whatever was killed: each a count of rows."""
+
+from tests.e2e.system import System
+
+VIOLATIONS = {
+    "jobs that have not ended": (
+        "SELECT count(*) FROM scheduling_job "
+        "WHERE state IN ('queued', 'running', 'waiting', 'deferred')"
+    ),
+    "jobs told finished more or less often than once": (
+        "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND 1 <> ("
+        "SELECT count(*) FROM scheduling_jobevent e WHERE e.job_id = j.id AND e.event = 'finished')"
+    ),
+    "jobs complete more or less often than once": (
+        "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND 1 <> (SELECT count(*) "
+        "FROM scheduling_attempt a WHERE a.job_id = j.id AND a.state = 'complete')"
+    ),
+    "attempts still live": (
+        "SELECT count(*) FROM scheduling_attempt "
+        "WHERE state IN ('dispatched', 'running', 'stopping')"
+    ),
+    "ended attempts settled more or less often than once": (
+        "SELECT count(*) FROM scheduling_attempt a "
+        "WHERE a.started_at IS NOT NULL AND 1 <> (SELECT count(*) FROM billing_ledgerentry l "
+        "WHERE l.attempt_id = a.id AND l.meter = 'worker_seconds' AND l.source_event = 'attempt')"
+    ),
+    "reservations still open": ("SELECT count(*) FROM billing_reservation WHERE state = 'open'"),
+    "balances that still hold something": ("SELECT count(*) FROM billing_balance WHERE held <> 0"),
+    "moments with more in use than the pool has": (
+        "SELECT count(*) FROM scheduling_attempt a JOIN scheduling_job j ON j.id = a.job_id "
+        "JOIN scheduling_pool p ON p.id = j.pool_id WHERE p.budget < ("
+        "SELECT sum(b.cost) FROM scheduling_attempt b WHERE b.dispatched_at <= a.dispatched_at "
+        "AND (b.ended_at IS NULL OR b.ended_at > a.dispatched_at))"
+    ),
+}
+
+
+def violations(system: System) -> dict[str, int]:
+    """Return the broken invariants with how often each is broken."""
+    found = {what: system.sql(statement)[0][0] for what, statement in VIOLATIONS.items()}
+    return {what: count for what, count in found.items() if count}
