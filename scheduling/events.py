@@ -27,6 +27,11 @@ TICK = "live.tick"
 @lru_cache(maxsize=1)
 def valkey_client() -> redis.Redis:
     """Return this process's client: no retries, short time-outs, bytes."""
+    return valkey_client_new()
+
+
+def valkey_client_new() -> redis.Redis:
+    """Return a client of one's own, to be closed after use."""
     return redis.Redis.from_url(
         settings.REDIS_URL,
         socket_timeout=2,
@@ -52,23 +57,43 @@ def nudge_on_commit() -> None:
 class TickPublisher:
     """Sends ticks to all boards from one thread with one event loop.
 
-    A loop per call would open new connections for each tick, hence the thread. A tick that comes
-    while one is under way is dropped: the boards read the newest state in any case.
+    A loop per call would open new connections for each tick, hence the thread. Of the ticks that
+    come while one is under way, the newest of each pool is sent next.
     """
 
     def __init__(self) -> None:
         """Start the thread."""
         self._loop = asyncio.new_event_loop()
         self._busy = threading.Event()
+        self._lock = threading.Lock()
+        self._newest: dict[str, tuple[int, int]] = {}
         self._thread = threading.Thread(target=self._loop.run_forever, name="ticks", daemon=True)
         self._thread.start()
 
     def tick(self, pool: str, epoch: int, seq: int) -> None:
         """Tell the boards that version `seq` of a pool's order is there."""
-        if self._busy.is_set():
-            return
-        self._busy.set()
-        asyncio.run_coroutine_threadsafe(self._send(pool, epoch, seq), self._loop)
+        with self._lock:
+            self._newest[pool] = (epoch, seq)
+            if self._busy.is_set():
+                return
+            self._busy.set()
+        asyncio.run_coroutine_threadsafe(self._send_all(), self._loop)
+
+    async def _send_all(self) -> None:
+        try:
+            while (pool := self._next_pool()) is not None:
+                await self._send(pool, *self._newest.pop(pool))
+        except BaseException:
+            self._busy.clear()
+            raise
+
+    def _next_pool(self) -> str | None:
+        """Return a pool that is to be ticked; None, and busy no more, when there is none."""
+        with self._lock:
+            pool = next(iter(self._newest), None)
+            if pool is None:
+                self._busy.clear()
+            return pool
 
     async def _send(self, pool: str, epoch: int, seq: int) -> None:
         message = {"type": TICK, "pool": pool, "epoch": epoch, "seq": seq}
@@ -76,8 +101,6 @@ class TickPublisher:
             await asyncio.wait_for(get_channel_layer().group_send(LIVE_GROUP, message), 2)
         except (redis.RedisError, OSError, TimeoutError) as error:
             log.warning("boards not ticked: %s", type(error).__name__)
-        finally:
-            self._busy.clear()
 
     def close(self) -> None:
         """Stop the thread."""

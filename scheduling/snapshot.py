@@ -2,9 +2,13 @@
 
 The leading governor writes it; web processes read it, in slices, without touching the database.
 Two keys: the header (`telemachus:order:<pool>`, msgpack, small) names the rows' key, which is new
-for each sequence number and expires, so a reader never mixes two versions. Rows are fixed-width
-records in the order in which jobs will start; behind them stand those that cannot start now (held,
-paused, blocked, waiting), with a reason and no times.
+for each full pass and expires, so a reader never mixes two versions. Rows are fixed-width records
+in the order in which jobs will start; behind them stand those that cannot start now (held, paused,
+blocked, waiting), with a reason and no times.
+
+A full pass over a large backlog takes a while. Between two of them the leader publishes headers
+alone: what runs and what is in use now, and in `gone` the jobs of the rows that wait no more.
+`read_rows` leaves those out, so a header and its rows always agree.
 
 `seq` counts the versions of one leader, `epoch` is the leader's: a reader that sees another epoch,
 or a gap that matters to it, takes the window anew.
@@ -100,10 +104,15 @@ class RunningRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     finish: float
     overdue: bool
+    workspace: int
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pool looks like at one moment; lists are what the rows' numbers index."""
+    """What a pool looks like at one moment; lists are what the rows' numbers index.
+
+    `workspaces` are named "tenant/workspace" by slug, `workflows` (id, slug). `rows_seq` is the
+    version whose full pass made the rows, `gone` the 16-byte ids of those that wait no more.
+    """
 
     pool: str
     slug: str
@@ -129,12 +138,25 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     running: list[RunningRow]
     eta_mean_error_s: float | None
     eta_hit_rate: float | None
+    rows_seq: int
+    gone: bytes = b""
 
 
 def write(client: redis.Redis, header: Header, rows: Rows) -> None:
-    """Publish one version: rows first, then the header that names them."""
+    """Publish one full version: rows first, then the header that names them."""
+    write_rows(client, header, rows)
+    write_header(client, header)
+
+
+def write_rows(client: redis.Redis, header: Header, rows: Rows) -> None:
+    """Store the rows of a version; nobody sees them before a header names them."""
+    client.set(_rows_key(header), rows.tobytes(), ex=ROWS_LIVE_S)
+
+
+def write_header(client: redis.Redis, header: Header) -> None:
+    """Publish a header; its rows must be stored already, and are kept alive by it."""
     pipe = client.pipeline(transaction=True)
-    pipe.set(_rows_key(header), rows.tobytes(), ex=ROWS_LIVE_S)
+    pipe.expire(_rows_key(header), ROWS_LIVE_S)
     pipe.set(PREFIX + header.pool, msgspec.msgpack.encode(header))
     pipe.sadd(POOLS_KEY, header.pool)
     pipe.execute()
@@ -152,11 +174,31 @@ def read_rows(
     client: redis.Redis, header: Header, offset: int = 0, count: int | None = None
 ) -> Rows | None:
     """Return `count` rows from `offset` of that very version, None when it has expired."""
-    stop = -1 if count is None else (offset + count) * ROW.itemsize - 1
-    raw = _bytes(client.getrange(_rows_key(header), offset * ROW.itemsize, stop))
-    if not raw and offset < header.total and count != 0:
+    if count == 0:  # an end before the start would read up to the last row
+        return np.empty(0, dtype=ROW)
+    gone = len(header.gone) // 16
+    first = 0 if gone else offset
+    stop = -1 if count is None else (offset + count + gone) * ROW.itemsize - 1
+    raw = _bytes(client.getrange(_rows_key(header), first * ROW.itemsize, stop))
+    if not raw and offset < header.total:
         return None
-    return np.frombuffer(raw, dtype=ROW)
+    rows = np.frombuffer(raw, dtype=ROW)
+    if not gone:
+        return rows
+    kept = present(header, rows)
+    return kept[offset : None if count is None else offset + count]
+
+
+def present(header: Header, rows: Rows) -> Rows:
+    """Return the rows without those that the header says are gone."""
+    gone, ids = _halves(np.frombuffer(header.gone, dtype="V16")), _halves(rows["job"])
+    absent = np.isin(ids[:, 1], gone[:, 1]) & np.isin(ids[:, 0], gone[:, 0])
+    return rows[~absent]
+
+
+def _halves(ids: npt.NDArray[np.void]) -> npt.NDArray[np.uint64]:
+    """Return 16-byte ids as pairs of numbers, which numpy can look up."""
+    return np.ascontiguousarray(ids).view(np.uint64).reshape(-1, 2)
 
 
 def pack(records: Sequence[tuple[object, ...]]) -> Rows:
@@ -165,7 +207,7 @@ def pack(records: Sequence[tuple[object, ...]]) -> Rows:
 
 
 def _rows_key(header: Header) -> str:
-    return f"{PREFIX}{header.pool}:{header.epoch}:{header.seq}"
+    return f"{PREFIX}{header.pool}:{header.epoch}:{header.rows_seq}"
 
 
 def _bytes(raw: object) -> bytes:

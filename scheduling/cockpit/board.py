@@ -74,9 +74,13 @@ class Board:
         ]
 
     def running_of(self, viewer: Viewer) -> list[RunningRow]:
-        """Return the live attempts of the tenants that the viewer sees in full."""
-        tenants = self.header.tenants
-        return [row for row in self.header.running if viewer.sees_all_of(tenants[row.tenant].id)]
+        """Return the live attempts of the workspaces that the viewer sees."""
+        tenants, workspaces = self.header.tenants, self.header.workspaces
+        return [
+            row
+            for row in self.header.running
+            if viewer.sees_work(tenants[row.tenant].id, workspaces[row.workspace])
+        ]
 
     def mask_of(self, viewer: Viewer) -> Mask:
         """Return which rows the viewer sees."""

@@ -20,7 +20,9 @@ def policy_publish(*, body: dict[str, Any], note: str, acting_user: str) -> int:
     every wrong field, and `ControlRefused` without a note.
     """
     policy = policy_from_dict(body)
-    current = PolicyVersion.objects.select_for_update().filter(state="active").first()
+    # Publishers wait for each other at the oldest version, for the active one changes under them.
+    PolicyVersion.objects.select_for_update().order_by("number").first()
+    current = PolicyVersion.objects.filter(state="active").first()
     number = (PolicyVersion.objects.aggregate(last=Max("number"))["last"] or 0) + 1
     if current is not None:
         current.state = "retired"

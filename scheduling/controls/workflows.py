@@ -1,5 +1,6 @@
 """Levers of a tenant's workflows and missions."""
 
+import math
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -33,7 +34,7 @@ def workflow_put(
     if not 1 <= cost <= MAX_COST:
         sentence = f"A cost is 1 to {MAX_COST} units, not {cost}."
         raise ControlRefused("cost", sentence)
-    if expected_s is not None and expected_s <= 0:
+    if expected_s is not None and not 0 < expected_s < math.inf:
         raise ControlRefused(
             "expected_s", "Expected seconds are above 0; leave them out if unknown."
         )

@@ -35,12 +35,47 @@ class FirstEta:
     high: float
 
 
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A job that waits no more: whose it was, and whether it could have started."""
+
+    tenant: str
+    startable: bool
+
+
+@dataclass(slots=True)
+class Moves:
+    """Which jobs of a pool began and ceased to wait since a full pass read them.
+
+    `gone` has those that ceased and were among the ones read, each with its tenant and whether it
+    could have started.
+    """
+
+    arrived: set[str] = field(default_factory=set)
+    gone: dict[str, Gone] = field(default_factory=dict)
+
+    def arrive(self, job_id: str) -> None:
+        """Note a job that waits now."""
+        self.arrived.add(job_id)
+
+    def leave(self, job_id: str, gone: Gone) -> None:
+        """Note a job that waits no more; one that came after the pass is in nobody's picture."""
+        if job_id not in self.arrived:
+            self.gone.setdefault(job_id, gone)
+
+    def followed_by(self, later: "Moves") -> dict[str, Gone]:
+        """Return all that is gone by now, `later` being what happened since a second pass began."""
+        more = {job: was for job, was in later.gone.items() if job not in self.arrived}
+        return self.gone | more
+
+
 @dataclass(slots=True)
 class Book:
     """Every pool's state under one configuration.
 
     `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
-    correction was applied and is not yet stored; `checked` the ETAs that came due.
+    correction was applied and is not yet stored; `checked` the ETAs that came due; `moves` what
+    happened in each pool since its read model was last made.
     """
 
     config: Config
@@ -54,6 +89,7 @@ class Book:
     first_etas: dict[str, FirstEta] = field(default_factory=dict)
     checked: deque[Checked] = field(default_factory=lambda: deque(maxlen=CHECKED_LAST))
     served: dict[tuple[str, str], int] = field(default_factory=dict)
+    moves: dict[str, Moves] = field(default_factory=dict)
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""
@@ -73,7 +109,7 @@ class Book:
             else:
                 self.parked[row.id] = parked_reason(row)
         for pool_id, rows in waiting.items():
-            self.states[pool_id].load([self._core(row) for row in rows], now)
+            self.states[pool_id].load([self.core(row) for row in rows], now)
 
     def apply(self, row: JobRow, attempt: AttemptRow | None) -> None:
         """Bring the state of one changed job in line with its row."""
@@ -83,15 +119,34 @@ class Book:
         if row.state == JobState.RUNNING:
             return
         self.rows[row.id] = row
-        self.parked.pop(row.id, None)
+        was_parked = self.parked.pop(row.id, None) is not None
+        moves = self.moves_of(row.pool)
         if row.state == JobState.QUEUED and not row.paused:
-            state.wait(self._core(row))
+            if row.id not in state.order:
+                moves.arrive(row.id)
+            state.wait(self.core(row))
             return
-        state.leave(row.id)
+        startable = row.id in state.order and not state.order.why_blocked(row.id)
+        if state.leave(row.id) is not None or was_parked:
+            moves.leave(row.id, Gone(row.tenant, startable))
         if row.state in (JobState.QUEUED, JobState.WAITING, JobState.DEFERRED):
             self.parked[row.id] = parked_reason(row)
         else:
             self.forget(row.id)
+
+    def moves_of(self, pool: str) -> Moves:
+        """Return what happened in a pool since its read model was last made."""
+        return self.moves.setdefault(pool, Moves())
+
+    def knows(self, row: JobRow) -> bool:
+        """Tell whether the settings name everything that the row names."""
+        config = self.config
+        return (
+            row.pool in self.states
+            and row.tenant in config.tenants
+            and row.workspace in config.workspaces
+            and row.workflow in config.workflows
+        )
 
     def forget(self, job_id: str) -> None:
         """Drop a job that has ended."""
@@ -103,6 +158,7 @@ class Book:
         job = placement.spot.job
         self.attempts[job.id] = attempt
         pool = self.rows[job.id].pool
+        self.moves_of(pool).leave(job.id, Gone(job.tenant, startable=True))
         key = (pool, job.tenant)
         self.served[key] = self.served.get(key, 0) + job.charge
 
@@ -136,7 +192,7 @@ class Book:
         order = Order(
             classes=policy.classes,
             weights={tenant: facts.weight for tenant, facts in config.tenants.items()},
-            workspace_weights=config.workspaces,
+            workspace_weights={one: facts.weight for one, facts in config.workspaces.items()},
             memory=memory,
             age_after=policy.age_after,
             age_limit=policy.age_limit,
@@ -163,15 +219,16 @@ class Book:
             state.set_executors(executors)
         for tenant, facts in config.tenants.items():
             _retune(state, tenant, before.tenants.get(tenant), facts)
-        for workspace, weight in config.workspaces.items():
-            if before.workspaces.get(workspace) != weight:
-                state.order.set_workspace_weight(workspace, weight)
+        for workspace, facts_now in config.workspaces.items():
+            if before.workspaces.get(workspace) != facts_now:
+                state.order.set_workspace_weight(workspace, facts_now.weight)
         for workflow, known in config.workflows.items():
             if workflow in before.workflows and before.workflows[workflow].cost != known.cost:
                 fixed = {row.id for row in self.rows.values() if row.cost}
                 state.recost(known.tenant, workflow, known.cost, fixed=fixed)
 
-    def _core(self, row: JobRow) -> Job:
+    def core(self, row: JobRow) -> Job:
+        """Return the job as the core sees it under the present settings."""
         return core_job(
             row, self.config.policy, cost=self.cost_of(row), expected_s=self.expected(row)
         )

@@ -34,6 +34,14 @@ class TenantFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceFacts:
+    """What ordering and display need of a workspace; `path` is "tenant/workspace" by slug."""
+
+    path: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowFacts:
     """What ordering and display need of a workflow."""
 
@@ -41,6 +49,19 @@ class WorkflowFacts:
     slug: str
     cost: int
     expected_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorFacts:
+    """What dispatch and display need of an executor; `slots` are the configured ones."""
+
+    slug: str
+    kind: str
+    slots: int
+    health: str
+    circuit: str
+    enabled: bool
+    draining: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +73,9 @@ class Config:
     pools: dict[str, types.Pool]
     pool_slugs: dict[str, str]
     executors: dict[str, dict[str, types.Executor]]
-    executor_rows: dict[str, Executor]
+    executor_rows: dict[str, ExecutorFacts]
     tenants: dict[str, TenantFacts]
-    workspaces: dict[str, int]
+    workspaces: dict[str, WorkspaceFacts]
     workflows: dict[str, WorkflowFacts]
     caps: dict[LimitKey, int] = field(default_factory=dict)
 
@@ -63,7 +84,7 @@ def config_load() -> Config:
     """Read all settings; the control number first, so that a later change is seen again."""
     control = control_number()
     tenants = list(Tenant.objects.all())
-    workspaces = list(Workspace.objects.all())
+    workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
     rows = list(Executor.objects.order_by("slug"))
     return Config(
@@ -72,9 +93,9 @@ def config_load() -> Config:
         pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
         pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
         executors=_executors(rows),
-        executor_rows={str(row.id): row for row in rows},
+        executor_rows={str(row.id): _executor(row) for row in rows},
         tenants={str(one.id): _tenant(one) for one in tenants},
-        workspaces={str(one.id): one.weight for one in workspaces},
+        workspaces={str(one.id): _workspace(one) for one in workspaces},
         workflows={str(one.id): _workflow(one) for one in workflows},
         caps=_caps(tenants, workspaces, workflows),
     )
@@ -82,6 +103,22 @@ def config_load() -> Config:
 
 def _tenant(row: Tenant) -> TenantFacts:
     return TenantFacts(slug=row.slug, name=row.name, weight=row.weight, held=row.held)
+
+
+def _executor(row: Executor) -> ExecutorFacts:
+    return ExecutorFacts(
+        slug=row.slug,
+        kind=row.kind,
+        slots=row.slots,
+        health=row.health,
+        circuit=row.circuit,
+        enabled=row.enabled,
+        draining=row.draining,
+    )
+
+
+def _workspace(row: Workspace) -> WorkspaceFacts:
+    return WorkspaceFacts(path=f"{row.tenant.slug}/{row.slug}", weight=row.weight)
 
 
 def _workflow(row: Workflow) -> WorkflowFacts:

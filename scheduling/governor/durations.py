@@ -30,6 +30,7 @@ class Durations:
     default: float
     given: Mapping[str, float] = field(default_factory=dict)
     _runs: dict[str, deque[float]] = field(default_factory=dict)
+    _workflows: set[str] = field(default_factory=set)
 
     def load(self) -> None:
         """Read the last runs of every workflow."""
@@ -44,6 +45,7 @@ class Durations:
 
     def learn(self, tenant: str, workflow: str, seconds: float) -> None:
         """Count one complete run."""
+        self._workflows.add(workflow)
         for key in (workflow, tenant):
             runs = self._runs.setdefault(key, deque(maxlen=LAST_RUNS))
             runs.append(max(0.0, seconds))
@@ -56,7 +58,12 @@ class Durations:
 
     def knows(self, workflow: str) -> bool:
         """Tell whether a run of the workflow was measured."""
-        return workflow in self._runs
+        return workflow in self._workflows
+
+    def measured(self) -> dict[str, float]:
+        """Return the mean run time of every workflow that was measured, and of nothing else."""
+        means = {workflow: self._mean(workflow) for workflow in self._workflows}
+        return {workflow: mean for workflow, mean in means.items() if mean is not None}
 
     def _mean(self, key: str) -> float | None:
         runs = self._runs.get(key)

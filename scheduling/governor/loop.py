@@ -76,7 +76,6 @@ class Leader:
         self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
         self._began = time.monotonic()
         self._control = self.book.config.control
-        self._moved = True
         self._clock = Clock(
             [
                 (1.0, self._renew),
@@ -96,8 +95,7 @@ class Leader:
         self._follow_controls()
         moved = self._take_up()
         moved |= self._place()
-        if moved or self._moved:
-            self._moved = False
+        if moved:
             self.publisher.touch()
         self.publisher.offer(self.book, now_s())
         return moved
@@ -113,11 +111,7 @@ class Leader:
 
     def _take_up(self) -> bool:
         pairs = changed_rows(self.epoch)
-        unknown = any(
-            row.pool not in self.book.states or row.workflow not in self.book.config.workflows
-            for row, _ in pairs
-        )
-        if unknown:
+        if not all(self.book.knows(row) for row, _ in pairs):
             self._reconfigure()
         for row, attempt in pairs:
             self.book.apply(row, attempt)
@@ -172,6 +166,8 @@ class Leader:
     def _reconfigure(self) -> None:
         config = config_load()
         self._control = config.control
+        if config == self.book.config:
+            return
         if config.policy != self.book.config.policy:
             log.info("policy %d is in force", config.policy.number)
             remember(self.book, self.epoch)
@@ -180,7 +176,7 @@ class Leader:
             self.book.served, self.book.checked = served, checked
         else:
             self.book.reconfigure(config)
-        self._moved = True
+        self.publisher.touch(lever=True)
 
     def _readmit(self) -> None:
         if admission_is_due():

@@ -146,6 +146,13 @@ WHERE a.state IN ('running', 'stopping') AND (
 ) ORDER BY a.id LIMIT 500
 """
 
+PUT_OFF = f"""
+{LEAD}
+UPDATE scheduling_attempt a
+SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s) FROM lead
+WHERE a.id = %(attempt)s AND a.state IN ('running', 'stopping')
+"""  # noqa: S608 (constants)
+
 DEFERRED_DUE = (
     "SELECT EXISTS (SELECT 1 FROM scheduling_job "
     "WHERE wake_at <= clock_timestamp() AND state = 'deferred')"

@@ -1,5 +1,7 @@
 """What the leader does by the clock: wake, resend, and settle the attempts of lost workers."""
 
+import logging
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from django.conf import settings
@@ -8,13 +10,24 @@ from django.db import connection, transaction
 from scheduling.governor.book import Book
 from scheduling.governor.dispatch import Sent
 from scheduling.governor.lease import require
-from scheduling.governor.statements import DEFERRED_DUE, LOST, OPEN_CIRCUITS, UNCLAIMED, WAKE
-from scheduling.services.settlement import Report, attempts_settle
+from scheduling.governor.statements import (
+    DEFERRED_DUE,
+    LOST,
+    OPEN_CIRCUITS,
+    PUT_OFF,
+    UNCLAIMED,
+    WAKE,
+)
+from scheduling.services.settlement import BOOKING_FAULTS, Report, attempts_settle
 from scheduling.tasks.process import LOCK_SPACE
+
+log = logging.getLogger(__name__)
 
 SILENT_S = 1.2
 """How long a worker without its lock may be silent before it counts as dead: more than one beat,
 so that one which merely lost its connection has time to come back."""
+PUT_OFF_S = 10.0
+"""How long a lost attempt that cannot be booked (nothing prices it) is left alone."""
 
 
 def wake(epoch: int) -> int:
@@ -47,15 +60,38 @@ def unclaimed(book: Book, epoch: int) -> list[Sent]:
 
 
 def settle_lost(epoch: int) -> int:
-    """Settle what ran on workers that are gone; returns how many attempts that were."""
+    """Settle what ran on workers that are gone; returns how many attempts that were.
+
+    One that cannot be booked is put off and does not stop the others.
+    """
     silent = {"space": LOCK_SPACE, "silent_s": max(0.0, settings.WORKER_LEASE_S - SILENT_S)}
-    with transaction.atomic(), connection.cursor() as cursor:
-        require(epoch)
+    with connection.cursor() as cursor:
         cursor.execute(LOST, silent)
         reports = [
             Report(attempt_id=attempt, fence=fence, outcome=None)
             for attempt, fence in cursor.fetchall()
         ]
-        if not reports:
-            return 0
+    if not reports:
+        return 0
+    try:
+        return _settle(reports, epoch)
+    except BOOKING_FAULTS:
+        return sum(_settle_alone(report, epoch) for report in reports)
+
+
+def _settle(reports: Sequence[Report], epoch: int) -> int:
+    with transaction.atomic():
+        require(epoch)
         return attempts_settle(reports=reports, now=datetime.now(UTC)).settled
+
+
+def _settle_alone(report: Report, epoch: int) -> int:
+    try:
+        return _settle([report], epoch)
+    except BOOKING_FAULTS as fault:
+        log.error("attempt %s of a lost worker stays open: %s", report.attempt_id, fault)  # noqa: TRY400
+        with connection.cursor() as cursor:
+            cursor.execute(
+                PUT_OFF, {"epoch": epoch, "attempt": report.attempt_id, "seconds": PUT_OFF_S}
+            )
+        return 0

@@ -10,6 +10,7 @@ from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState,
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
+from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
 
@@ -25,6 +26,9 @@ class JobEnded(Exception):
 @transaction.atomic
 def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetime) -> Job:
     """Cancel a job; a running one is asked to stop and ends when its worker says so.
+
+    What it held of its budgets is given back, and its tenant's jobs that wait for budget are
+    admitted anew.
 
     A second cancel of a running job changes nothing. Raises `Job.DoesNotExist` and `JobEnded`.
     """
@@ -43,6 +47,7 @@ def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetim
         update_fields=["state", "reason", "finished_at", "wake_at", "changed", "cancel_requested"]
     )
     release(job_ids=[job.id], now=now)
+    deferred_wake([job.tenant_id], now)
     _tell(job, "canceled", acting_user, reason)
     nudge_on_commit()
     return job

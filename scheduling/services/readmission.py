@@ -3,9 +3,9 @@
 A job keeps its arrival number and `submitted_at`, so waiting for admission costs it no place.
 """
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from itertools import groupby
 
 from django.db import transaction
 
@@ -17,40 +17,57 @@ from scheduling.models import Decision, Job
 from scheduling.services.admission import Judged, decision_of, expiry, judge
 from scheduling.services.catalogue import Catalogue, catalogue_load
 from scheduling.services.drafts import Draft
+from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
 SET_ROWS = 200
 
 
-@transaction.atomic
 def jobs_readmit(*, now: datetime, limit: int = SET_ROWS) -> int:
-    """Decide anew on the deferred jobs that are due, oldest first; returns how many."""
-    due = (
-        Job.objects.filter(state=JobState.DEFERRED, wake_at__lte=now)
-        .order_by("workspace", "seq")
+    """Decide anew on the deferred jobs that are due, oldest first; returns how many.
+
+    Each workspace has a transaction of its own: one call locks its budgets in one fixed order,
+    two in one transaction could wait in a circle with another's.
+    """
+    due = Job.objects.filter(state=JobState.DEFERRED, wake_at__lte=now).order_by("seq")
+    sets: dict[uuid.UUID, list[uuid.UUID]] = {}
+    for workspace, job in due.values_list("workspace_id", "id")[:limit]:
+        sets.setdefault(workspace, []).append(job)
+    return sum(_readmit(ids, now) for ids in sets.values())
+
+
+@transaction.atomic
+def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
+    """Decide anew on those of one workspace's jobs that are still due and that nobody works on."""
+    jobs = list(
+        Job.objects.filter(id__in=ids, state=JobState.DEFERRED, wake_at__lte=now)
+        .order_by("seq")
         .select_related("workspace__tenant", "workflow__pool")
-        .select_for_update(of=("self",), skip_locked=True)[:limit]
+        .select_for_update(of=("self",), skip_locked=True)
     )
-    decided = 0
-    for _, rows in groupby(due, key=lambda job: job.workspace_id):
-        jobs = list(rows)
-        catalogue = catalogue_load(jobs[0].workspace, now)
-        _store(judge([_draft(job, catalogue) for job in jobs], catalogue, now), catalogue, now)
-        decided += len(jobs)
-    return decided
+    if not jobs:
+        return 0
+    catalogue = catalogue_load(jobs[0].workspace, now)
+    drafts = [_draft(job, catalogue) for job in jobs]
+    _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
+    return len(jobs)
 
 
 @transaction.atomic
 def reservations_sweep(*, now: datetime) -> int:
-    """Close reservations that have run out; their waiting jobs go back to admission.
+    """Close reservations that have run out; their queued jobs go back to admission.
 
-    What runs is funded until it ends, so its reservations are renewed first.
+    What runs, or waits to be tried again, is funded until it ends: its reservation is renewed. The
+    queued jobs at stake are locked first, so that none of them is placed while its money goes.
     """
-    running = Job.objects.filter(state=JobState.RUNNING).values_list("id", flat=True)
-    renew(job_ids=list(running), expires_at=expiry(now))
-    expired = sweep_expired(now=now)
-    jobs = Job.objects.filter(id__in=expired, state__in=job_sources(JobEvent.DEFER))
-    rows = list(jobs.select_for_update().order_by("seq"))
+    queued = Job.objects.filter(
+        state__in=job_sources(JobEvent.DEFER), decisions__expires_at__lte=now
+    )
+    at_stake = {job.id: job for job in queued.order_by("seq").select_for_update(of=("self",))}
+    funded = Job.objects.filter(state__in=(JobState.RUNNING, JobState.WAITING))
+    renew(job_ids=list(funded.values_list("id", flat=True)), expires_at=expiry(now))
+    expired = set(sweep_expired(now=now))
+    rows = [job for job in at_stake.values() if job.id in expired]
     for job in rows:
         job.state, job.reason = JobState.DEFERRED, Reason.BUDGET
         job.wake_at, job.changed = now, True
@@ -59,6 +76,7 @@ def reservations_sweep(*, now: datetime) -> int:
         Told(job_id=job.id, tenant_id=job.tenant_id, event="deferred", reason=Reason.BUDGET)
         for job in rows
     )
+    deferred_wake({job.tenant_id for job in rows}, now)
     return len(rows)
 
 

@@ -15,7 +15,7 @@ from scheduling.models import Attempt
 from scheduling.services.endings import Ending
 
 WAKE_AT_ONCE = 20
-"""How many of a tenant's budget-deferred jobs one settle sends back to admission."""
+"""How many of a tenant's budget-deferred jobs one release sends back to admission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,15 @@ from scheduling.executors.contract import (
     ErrorClass,
     ExecutorSpec,
     Outcome,
-    Status,
     Usage,
     Work,
+    status_of,
 )
 from scheduling.executors.registry import SHARED
 from scheduling.kinds.contract import Estimate
 from scheduling.services.settlement import Report
 from scheduling.tasks.claim import Claimed, attempts_claim
-from scheduling.tasks.process import Process, leave, present, settle_now
+from scheduling.tasks.process import Process, leave, present
 
 log = logging.getLogger(__name__)
 
@@ -66,9 +66,9 @@ def attempts_run(pairs: list[tuple[str, int]]) -> None:
             _run_one(left[0], events[left[0].attempt_id], process)
             left.pop(0)
     finally:
+        _hand_over_all(left, process)
         for one in claimed:
             process.cancels.pop(one.attempt_id, None)
-        _hand_over_all(left, process)
 
 
 def _run_one(claimed: Claimed, cancel: threading.Event, process: Process) -> None:
@@ -82,15 +82,19 @@ def _hand_over(claimed: Claimed, outcome: Outcome, process: Process) -> None:
     if claimed.idempotent:
         process.results.put(report)
     else:
-        settle_now([report])
+        process.settle_now([report])
 
 
 def _hand_over_all(left: Sequence[Claimed], process: Process) -> None:
-    """Give up what a fault or a shutdown kept from running to its end."""
-    for one in left:
+    """Give up what a fault or a shutdown kept from its end: the first was running, the others not.
+
+    Those that never began have spent no try and are not charged for.
+    """
+    for place, one in enumerate(left):
+        error = ErrorClass.CANCELED if place else ErrorClass.INTERNAL
         outcome = Outcome(
-            status=Status.ERROR,
-            error_class=ErrorClass.INTERNAL,
+            status=status_of(error),
+            error_class=error,
             message="The worker stopped before the work ended.",
             usage=Usage(),
         )

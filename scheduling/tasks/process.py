@@ -7,7 +7,8 @@ statement for everything that runs here. The same statement brings back what was
 
 Results are settled in sets by one thread (20 ms or 200 results); work that is not idempotent is
 settled by the thread that ran it, at once. A set that cannot be written (the database is away) is
-kept and tried again: results are not lost, and a fence makes a second writing harmless.
+kept and tried again: results are not lost, and a fence makes a second writing harmless. A result
+that is itself at fault (nothing prices it) is put off, and stops none of the others.
 """
 
 import logging
@@ -23,7 +24,7 @@ from datetime import UTC, datetime
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, close_old_connections, connection
+from django.db import InterfaceError, close_old_connections, connection
 from django.db.utils import OperationalError
 
 from scheduling.services.settlement import Report, attempts_settle
@@ -36,6 +37,7 @@ BEAT_S = 1.0
 SET_WAIT_S = 0.02
 SET_MOST = 200
 RETRY_S = 0.5
+PUT_OFF_S = 10.0
 LOCK_WAIT_S = 30
 
 _HEARTBEAT = """
@@ -56,13 +58,19 @@ SELECT id FROM renewed WHERE state = 'stopping'
 
 @dataclass(slots=True)
 class Process:
-    """This process as the scheduler knows it; `cancels` are the events of what runs here."""
+    """This process as the scheduler knows it; `cancels` are the events of what runs here.
+
+    `settled` is set when, after `stopping`, the last result has been written: until then the beat
+    goes on, or what is still being settled would be taken for lost.
+    """
 
     worker_id: int
     threads: int
     cancels: dict[uuid.UUID, threading.Event] = field(default_factory=dict)
     results: "queue.Queue[Report]" = field(default_factory=queue.Queue)
     stopping: threading.Event = field(default_factory=threading.Event)
+    settled: threading.Event = field(default_factory=threading.Event)
+    _put_off: list[tuple[float, Report]] = field(default_factory=list)
     _locked: threading.Event = field(default_factory=threading.Event)
     _workers: list[threading.Thread] = field(default_factory=list)
 
@@ -83,14 +91,14 @@ class Process:
             thread.join(timeout=10)
 
     def _beat_forever(self) -> None:
-        while not self.stopping.is_set():
+        while not self.settled.is_set():
             try:
                 with _session() as session:
                     self._hold_lock(session)
                     self._beat_while_connected(session)
             except psycopg.Error as error:
                 log.warning("heartbeat failed, trying again: %s", type(error).__name__)
-                self.stopping.wait(RETRY_S)
+                self.settled.wait(RETRY_S)
 
     def _hold_lock(self, session: psycopg.Connection) -> None:
         session.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_SPACE, self.worker_id))
@@ -103,9 +111,9 @@ class Process:
             values = {"worker": self.worker_id, "s": lease, "threads": threads}
             for (attempt_id,) in session.execute(_HEARTBEAT, values).fetchall():
                 self.cancel(attempt_id)
-            if self.stopping.is_set():
+            if self.settled.is_set():
                 return
-            self.stopping.wait(BEAT_S)
+            self.settled.wait(BEAT_S)
 
     def cancel(self, attempt_id: uuid.UUID) -> None:
         """Tell an attempt that runs here to stop."""
@@ -115,9 +123,44 @@ class Process:
 
     def _settle_forever(self) -> None:
         while not (self.stopping.is_set() and self.results.empty()):
-            reports = self._gather()
-            while reports and not _settled(reports):
-                time.sleep(RETRY_S)
+            self.settle_now(self._due() + self._gather())
+        self.settled.set()
+
+    def settle_now(self, reports: Sequence[Report]) -> None:
+        """Settle at once, trying again for as long as the database is away."""
+        while reports and not self._settled(reports):
+            time.sleep(RETRY_S)
+
+    def _settled(self, reports: Sequence[Report]) -> bool:
+        try:
+            done = attempts_settle(reports=reports, now=datetime.now(UTC))
+        except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
+            log.warning("results kept, settling again soon: %s", type(error).__name__)
+            connection.close()
+            return False
+        except Exception:  # noqa: BLE001 (one result's fault must not end the settling of others)
+            return self._settled_alone(reports)
+        finally:
+            close_old_connections()
+        if done.stale:
+            log.info("%d results came too late and changed nothing", done.stale)
+        return True
+
+    def _settled_alone(self, reports: Sequence[Report]) -> bool:
+        """Settle one by one a set that has a faulty result in it; put that one off."""
+        if len(reports) > 1:
+            return all(self._settled([report]) for report in reports)
+        log.exception("attempt %s cannot be settled now and is put off", reports[0].attempt_id)
+        self._put_off.append((time.monotonic() + PUT_OFF_S, reports[0]))
+        return True
+
+    def _due(self) -> list[Report]:
+        """Return the results that were put off and whose time has come."""
+        clock = time.monotonic()
+        due = [one for one in self._put_off if one[0] <= clock]
+        for one in due:
+            self._put_off.remove(one)
+        return [report for _, report in due]
 
     def _gather(self) -> list[Report]:
         try:
@@ -131,31 +174,6 @@ class Process:
             except queue.Empty:
                 break
         return reports
-
-
-def settle_now(reports: Sequence[Report]) -> None:
-    """Settle at once, trying again for as long as the database is away."""
-    while not _settled(reports):
-        time.sleep(RETRY_S)
-
-
-def _settled(reports: Sequence[Report]) -> bool:
-    try:
-        done = attempts_settle(reports=reports, now=datetime.now(UTC))
-    except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
-        log.warning("results kept, settling again soon: %s", type(error).__name__)
-        connection.close()
-        return False
-    except DatabaseError:
-        if len(reports) == 1:
-            raise
-        log.exception("a set could not be settled, settling its results one by one")
-        return all(_settled([report]) for report in reports)
-    finally:
-        close_old_connections()
-    if done.stale:
-        log.info("%d results came too late and changed nothing", done.stale)
-    return True
 
 
 def _session() -> psycopg.Connection:

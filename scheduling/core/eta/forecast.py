@@ -15,17 +15,20 @@ Arrivals that are not here yet are not foreseen, and neither are holds. A job th
 the lines, never fits, or has not started when the copy comes to rest has no ETA.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from math import ceil, inf
+from typing import TypeVar
 
 from scheduling.core.capacity import ceiling, planned_end
 from scheduling.core.eta.lanes import Lanes
 from scheduling.core.policy.cycle import run
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job, Live
+
+Waits = TypeVar("Waits", Job, Live)
 
 EXACT = 10_000
 """The jobs from the front that are fast-forwarded exactly, unless told otherwise."""
@@ -92,26 +95,47 @@ class Forecast:
             self.tenants[tenant] = finish
 
 
+def expecting(one: Waits, measured: Mapping[str, float]) -> Waits:
+    """Return a job, waiting or live, with the run time that its workflow was `measured` to take."""
+    seconds = measured.get(one.workflow, one.expected_s)
+    return one if seconds == one.expected_s else replace(one, expected_s=seconds)
+
+
 def forecast(
-    state: PoolState, now: float, *, exact: int = EXACT, queue: Sequence[Job] | None = None
+    state: PoolState,
+    now: float,
+    *,
+    exact: int = EXACT,
+    queue: Sequence[Job] | None = None,
+    measured: Mapping[str, float] = {},
 ) -> Forecast:
     """Forecast a pool at `now` without changing its state.
 
     The first `exact` jobs are fast-forwarded exactly. `queue` is the whole order, where the caller
-    has it already (the full pass); else the order is walked.
+    has it already (the full pass); else the order is walked. `measured` run times by workflow
+    (seconds) stand before what a job was expected to take when it came.
     """
     found = Forecast(now=now)
-    for live in state.live.values():
+    for live in (expecting(live, measured) for live in state.live.values()):
         end = planned_end(live, now)
         overdue = live.started_at + live.expected_s < now
         found.running[live.job_id] = Running(finish=end, overdue=overdue)
         found.note_end(live.tenant, end)
-    behind = _behind(state, exact, queue)
-    room = _fast_forward(state.first(exact), found)
+    behind = [expecting(job, measured) for job in _behind(state, exact, queue)]
+    room = _fast_forward(_copied(state, exact, measured), found)
     found.exact = len(found.job_ids)
     if room is not None:
         _lay_behind(state, behind, room, found)
     return found
+
+
+def _copied(state: PoolState, exact: int, measured: Mapping[str, float]) -> PoolState:
+    copy = state.first(exact)
+    for job in [job for job, _ in copy.order.startable()]:
+        if (known := expecting(job, measured)) is not job:
+            copy.order.replace(known)
+    copy.live = {job_id: expecting(live, measured) for job_id, live in copy.live.items()}
+    return copy
 
 
 def _behind(state: PoolState, exact: int, queue: Sequence[Job] | None) -> list[Job]:

@@ -40,6 +40,7 @@ def header(world: World, rows: int, seq: int = 1, **more: Any) -> snapshot.Heade
         "classes": ["incident", "expedite", "critical", "normal", "batch"],
         "reasons": [reason.value for reason in Reason],
         "executors": [], "running": [], "eta_mean_error_s": None, "eta_hit_rate": None,
+        "rows_seq": seq,
     }  # fmt: skip
     return snapshot.Header(**(told | more))
 

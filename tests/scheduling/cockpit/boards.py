@@ -60,7 +60,7 @@ class Story:
             workflows=[("w1", "triage"), ("w2", "secret-beta-flow"), ("w3", "review"), ("w4", "x")],
             classes=CLASSES, reasons=REASONS, executors=self._executors(),
             running=[self._running(job) for job in self.running],
-            eta_mean_error_s=None, eta_hit_rate=None,
+            eta_mean_error_s=None, eta_hit_rate=None, rows_seq=seq,
         )  # fmt: skip
 
     def _tenant(self, slug: str) -> snapshot.TenantRow:
@@ -87,7 +87,7 @@ class Story:
             job=job_id(job.number), attempt=job_id(job.number), fence=1,
             tenant=list(self.ids).index(job.tenant), workflow=self._workflow(job), job_class=3,
             executor="gpu-a", cost=job.cost, started_at=self.at - 30, finish=self.at + 30,
-            overdue=False,
+            overdue=False, workspace=job.workspace,
         )  # fmt: skip
 
     @staticmethod
