@@ -9,7 +9,7 @@ REQUIREMENTS := requirements/base.txt requirements/demo.txt requirements/test.tx
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint unit lock clean
+.PHONY: help setup demo up test lint chaos lock clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -49,6 +49,9 @@ ifeq ($(CHROMIUM),)
 		echo "Chromium is not installed: the browser tests will be left out."; \
 	fi
 endif
+
+chaos: setup ## Ten minutes of kills, freezes and restarts under 600 jobs; prints what held.
+	CHAOS_SECONDS=$(or $(SECONDS),600) CHAOS_JOBS=$(or $(JOBS),600) $(RUN) -m pytest -s -q tests/chaos
 
 lock: ## Resolve requirements/*.in into hashed lock files without addresses (needs uv).
 	cd requirements && for name in base demo test; do \

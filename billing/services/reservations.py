@@ -120,6 +120,21 @@ def sweep_expired(*, now: datetime, limit: int = SWEEP_ROWS) -> list[uuid.UUID]:
     return _give_back(closed_of(expired, "released", now))
 
 
+def reservations_forget(*, before: datetime, limit: int) -> int:
+    """Delete up to `limit` reservations that were closed before an instant, oldest first.
+
+    What was spent stands in the ledger; a closed reservation holds nothing. Returns how many.
+    """
+    old = list(
+        Reservation.objects.exclude(state="open")
+        .filter(closed_at__lt=before)
+        .order_by("id")
+        .values_list("id", flat=True)[:limit]
+    )
+    Reservation.objects.filter(id__in=old).delete()
+    return len(old)
+
+
 def _asks(
     requests: Sequence[ReserveRequest], now: datetime
 ) -> tuple[list[_Ask], dict[Place, tuple[Budget, Window]]]:

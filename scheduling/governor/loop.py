@@ -38,6 +38,7 @@ IDLE_S = 1.0
 GATHER_S = 0.004
 PROBE_EVERY_S = 5.0
 SWEEP_BUDGETS_EVERY_S = 30.0
+HOUSEKEEPING_EVERY_S = 600.0
 
 
 def now_s() -> float:
@@ -86,6 +87,7 @@ class Leader:
                 (1.0, self._readmit),
                 (SWEEP_BUDGETS_EVERY_S, self._sweep_budgets),
                 (PROBE_EVERY_S, self._probe),
+                (HOUSEKEEPING_EVERY_S, self._keep_house),
             ]
         )
 
@@ -187,6 +189,9 @@ class Leader:
 
     def _probe(self) -> None:
         self._control_task("scheduling.executors_probe")
+
+    def _keep_house(self) -> None:
+        self._control_task("scheduling.housekeeping")
 
     def _control_task(self, name: str) -> None:
         try:

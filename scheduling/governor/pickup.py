@@ -8,7 +8,7 @@ statement: a joined read could show a newer job beside an older attempt.
 
 from django.db import connection
 
-from scheduling.governor.rows import AttemptRow, JobRow
+from scheduling.governor.rows import AttemptRow, JobRow, job_row
 from scheduling.governor.statements import ATTEMPTS_OF, PICKUP
 
 
@@ -16,7 +16,7 @@ def changed_rows(epoch: int) -> list[tuple[JobRow, AttemptRow | None]]:
     """Return the changed jobs with their last attempts and clear the flags."""
     with connection.cursor() as cursor:
         cursor.execute(PICKUP, {"epoch": epoch})
-        jobs = [JobRow(*row) for row in cursor.fetchall()]
+        jobs = [job_row(row) for row in cursor.fetchall()]
         placed = [job for job in jobs if job.fence]
         attempts: dict[str, AttemptRow] = {}
         if placed:

@@ -10,6 +10,7 @@ Only this process numbers and publishes headers, so versions never overtake each
 touches no database connection: it ends by `os._exit`, and opens a Valkey connection of its own.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -226,6 +227,7 @@ def _child_main(book: Book, epoch: int, seq: int, now: float, pipe: int) -> None
     """Be the child: make the pass, say it, end without touching what the parent shares."""
     code = 1
     try:
+        gc.disable()  # this process is over before anything could be worth collecting
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         said = msgspec.msgpack.encode(_made(book, list(book.states), epoch, seq, now))

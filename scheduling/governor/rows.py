@@ -1,6 +1,9 @@
 """Rows as the governor reads them, and the core's values made from them."""
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
@@ -62,19 +65,35 @@ class AttemptRow:
 _JOB_WIDTH = len(JobRow.__slots__)
 
 
+def job_row(values: Sequence[Any]) -> JobRow:
+    """Return the job of a row of `statements.JOB_COLUMNS`.
+
+    Names that many jobs share are kept once: 100,000 jobs would hold a million copies of them.
+    """
+    shared: list[Any] = [
+        sys.intern(value) if type(value) is str else value for value in values[:_JOB_WIDTH]
+    ]
+    return JobRow(*shared)
+
+
 def split(row: tuple[Any, ...]) -> tuple[JobRow, AttemptRow | None]:
     """Return the job of a joined row and its last attempt, if it ever had one."""
     rest = row[_JOB_WIDTH:]
-    return JobRow(*row[:_JOB_WIDTH]), AttemptRow(*rest) if rest[0] is not None else None
+    return job_row(row), AttemptRow(*rest) if rest[0] is not None else None
 
 
 def limits_of(row: JobRow) -> tuple[LimitKey, ...]:
     """Return the own-limit keys that the job counts under."""
+    return _limits(row.tenant, row.workspace, row.workflow, row.submitted_by)
+
+
+@lru_cache(maxsize=65_536)
+def _limits(tenant: str, workspace: str, workflow: str, user: str) -> tuple[LimitKey, ...]:
     return (
-        ("tenant", row.tenant),
-        ("workspace", row.workspace),
-        ("workflow", row.workflow),
-        ("user", row.submitted_by),
+        ("tenant", tenant),
+        ("workspace", workspace),
+        ("workflow", workflow),
+        ("user", user),
     )
 
 

@@ -11,12 +11,10 @@ moment from the live jobs alone.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import nan
-from typing import Any
+from math import isnan, nan
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from scheduling.core.capacity import planned_end
 from scheduling.core.eta.calibration import calibrated, score
@@ -69,15 +67,11 @@ def build(book: Book, stamp: Stamp) -> Built:
         kept_out=_kept_out(book, stamp.pool),
         index=index,
     )
-    low, high = _times(book, stamp, found, jobs, rows)
+    _times(book, stamp, found, jobs, rows)
     why = waits(state, stamp.now, EXPLAINED)
     for place, job in enumerate(jobs[:EXPLAINED]):
         rows["reason"][place] = index.reasons[why.get(job.id, Reason.BEHIND_HEAD)]
-    first = {
-        job.id: FirstEta(stamp.now, float(finish), float(low[place]), float(high[place]))
-        for place, (job, finish) in enumerate(zip(jobs, rows["finish"].tolist(), strict=False))
-        if finish == finish and job.id not in book.first_etas  # not NaN
-    }
+    first = _first_etas(book, stamp, jobs, rows)
     header = _header(book, stamp, found, rows, startable=len(jobs))
     return Built(header=header, rows=rows, first_etas=first)
 
@@ -139,10 +133,8 @@ def _kept_out(book: Book, pool: str) -> list[KeptOut]:
     return [*kept, *parked]
 
 
-def _times(
-    book: Book, stamp: Stamp, found: Forecast, jobs: Sequence[Job], rows: Rows
-) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Fill in start, finish and the range; return the range's columns."""
+def _times(book: Book, stamp: Stamp, found: Forecast, jobs: Sequence[Job], rows: Rows) -> None:
+    """Fill in start, finish and the range."""
     number = {job_id: place for place, job_id in enumerate(found.job_ids)}
     at = np.array([number.get(job.id, -1) for job in jobs], dtype=np.int64)
     starts, finishes = np.array([*found.starts, nan]), np.array([*found.finishes, nan])
@@ -153,7 +145,19 @@ def _times(
     wait = np.maximum(0.0, rows["finish"][:count] - stamp.now)
     rows["low"][:count] = stamp.now + wait * range_of.low
     rows["high"][:count] = stamp.now + wait * range_of.high
-    return rows["low"], rows["high"]
+
+
+def _first_etas(book: Book, stamp: Stamp, jobs: Sequence[Job], rows: Rows) -> dict[str, FirstEta]:
+    """Return the estimates of the jobs that were never given one."""
+    new = {job.id for job in jobs} - book.first_etas.keys()
+    if not new:
+        return {}
+    finish, low, high = (rows[name].tolist() for name in ("finish", "low", "high"))
+    return {
+        job.id: FirstEta(stamp.now, finish[place], low[place], high[place])
+        for place, job in enumerate(jobs)
+        if job.id in new and not isnan(finish[place])
+    }
 
 
 def _ratios(book: Book) -> list[float]:

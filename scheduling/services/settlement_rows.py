@@ -83,15 +83,20 @@ def jobs_close(closings: Sequence[Closing], now: datetime) -> None:
 
 
 def deferred_wake(tenants: Collection[uuid.UUID], now: datetime) -> None:
-    """Send the tenants' oldest jobs that wait for budget back to admission."""
+    """Send the tenants' oldest jobs that wait for budget back to admission.
+
+    The rows are picked in a materialised step: in a plain `IN (... LIMIT ...)` the server may pick
+    anew for every row that it looks at, which is slow and goes past the limit.
+    """
     for tenant in sorted(tenants):
         with connection.cursor() as cursor:
             cursor.execute(
-                "UPDATE scheduling_job SET wake_at = %s WHERE id IN (SELECT id FROM scheduling_job "
+                "WITH due AS MATERIALIZED (SELECT id FROM scheduling_job "
                 "WHERE tenant_id = %s AND state = 'deferred' AND reason = 'budget' "
                 "AND (wake_at IS NULL OR wake_at > %s) ORDER BY seq LIMIT %s "
-                "FOR UPDATE SKIP LOCKED)",
-                [now, tenant, now, WAKE_AT_ONCE],
+                "FOR UPDATE SKIP LOCKED) "
+                "UPDATE scheduling_job j SET wake_at = %s FROM due WHERE j.id = due.id",
+                [tenant, now, WAKE_AT_ONCE, now],
             )
 
 

@@ -4,7 +4,7 @@ These tasks wait on the network or write in bulk, which the governor itself neve
 """
 
 import logging
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
 from django.conf import settings
@@ -14,9 +14,13 @@ from scheduling.executors.contract import ExecutorSpec
 from scheduling.executors.registry import EXECUTORS, SHARED
 from scheduling.models import Executor
 from scheduling.services.health import executor_health_set
+from scheduling.services.idempotency import answers_forget
 from scheduling.services.readmission import jobs_readmit, reservations_sweep
 
 log = logging.getLogger(__name__)
+
+ANSWERS_KEPT = timedelta(hours=24)
+"""How long an Idempotency-Key is remembered."""
 
 
 @shared_task(name="scheduling.executors_probe", ignore_result=True)
@@ -39,6 +43,15 @@ def admission_renew() -> None:
         readmitted = jobs_readmit(now=now)
         if readmitted:
             log.info("%d deferred jobs were decided anew", readmitted)
+    finally:
+        close_old_connections()
+
+
+@shared_task(name="scheduling.housekeeping", ignore_result=True)
+def housekeeping() -> None:
+    """Forget remembered answers that nobody will ask for again."""
+    try:
+        answers_forget(before=datetime.now(UTC) - ANSWERS_KEPT)
     finally:
         close_old_connections()
 

@@ -15,7 +15,7 @@ Arrivals that are not here yet are not foreseen, and neither are holds. A job th
 the lines, never fits, or has not started when the copy comes to rest has no ETA.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -140,12 +140,28 @@ def _copied(state: PoolState, exact: int, measured: Mapping[str, float]) -> Pool
 
 def _behind(state: PoolState, exact: int, queue: Sequence[Job] | None) -> list[Job]:
     """Return the jobs behind the exact part that some executor may run, in order."""
+    open_kinds = _open_kinds(state)
     jobs: Iterable[Job] = (
         (spot.job for spot in islice(state.order.walk_all(), exact, None))
         if queue is None
         else islice(queue, exact, None)
     )
-    return [job for job in jobs if state.candidates(job)]
+    return [job for job in jobs if _asks_little(job, open_kinds) or state.candidates(job)]
+
+
+def _asks_little(job: Job, open_kinds: Collection[str]) -> bool:
+    """Tell at a glance whether a job of an open kind constrains nothing else: most do not."""
+    return job.kind in open_kinds and not (job.model or job.region or job.labels)
+
+
+def _open_kinds(state: PoolState) -> frozenset[str]:
+    """Return the kinds that some available executor runs for everybody."""
+    everybodys = (
+        one
+        for one in state.executors.values()
+        if one.available and one.tenant is None and one.workspace is None
+    )
+    return frozenset(kind for one in everybodys for kind in one.kinds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,8 +172,8 @@ class Order:
         return None if step is None else _spot(class_name, step)
 
     def startable(self) -> Iterator[tuple[Job, str]]:
-        """Every job in a line with the class in which it stands, in no order."""
-        return ((job, self.stands_in(job.id)) for job in self._waiting.startable())
+        """Every startable job with the class in which it stands, in no order."""
+        return self._waiting.startable()
 
     def stands_in(self, job_id: str) -> str:
         """The class in which a job stands now. Raises KeyError for an unknown id."""

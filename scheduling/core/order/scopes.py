@@ -43,6 +43,10 @@ class Scopes:
         self._by_key: dict[LimitKey, dict[Scope, None]] = {}
         self._whys: dict[LimitKey, set[str]] = {}
 
+    def any_shut(self) -> bool:
+        """Whether any scope is kept out of the lines."""
+        return any(scope.shut for scope in self._by_identity.values())
+
     def enter(self, job: Job) -> Scope:
         """The job's scope, with the job counted in."""
         named = identity(job)

@@ -135,12 +135,18 @@ class Waiting:
         """The class in which a job stands."""
         return self._stands[job_id].line.class_name
 
-    def startable(self) -> Iterator[Job]:
-        """The jobs in lines, in no order."""
-        return (job for key, job in self.jobs.items() if not self._stands[key].scope.shut)
+    def startable(self) -> Iterator[tuple[Job, str]]:
+        """The jobs in lines with the classes in which they stand, in no order."""
+        stands = self._stands
+        for key, job in self.jobs.items():
+            subline = stands[key]
+            if not subline.scope.shut:
+                yield job, subline.line.class_name
 
     def blocked(self) -> Iterator[Job]:
         """The jobs outside the lines, in no order."""
+        if not self.scopes.any_shut():
+            return iter(())
         return (job for key, job in self.jobs.items() if self._stands[key].scope.shut)
 
     def why(self, job_id: str) -> tuple[tuple[LimitKey, str], ...]:

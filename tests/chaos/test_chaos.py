@@ -1,0 +1,102 @@
+"""Everything is killed at random while jobs run; afterwards nothing is lost and nothing was doubled.
+
+    CHAOS_SECONDS=600 CHAOS_JOBS=600 CHAOS_SEED=7 python -m pytest tests/chaos -s
+
+Without these it is the short form of `make test`. A worker that dies must be noticed within 5 s.
+"""
+
+import os
+import random
+import sys
+import time
+
+import httpx
+
+from telemachus.local.ports import free_port
+from tests.chaos.monkey import Monkey
+from tests.e2e.invariants import VIOLATIONS, violations
+from tests.e2e.system import System
+
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "25"))
+JOBS = int(os.environ.get("CHAOS_JOBS", "150"))
+SEED = int(os.environ.get("CHAOS_SEED", str(random.randrange(10**6))))
+UNITS = 8
+TENANTS = ("one", "two", "three", "four")
+SET_ROWS = 25
+
+
+def submit_all(system: System, dice: random.Random) -> None:
+    """Submit through whatever the web suffers: each call is repeated under its own key."""
+    mean_s = SECONDS * UNITS / JOBS
+    rows = [
+        {
+            "workflow": "work",
+            "kind": "simulated",
+            "payload": {"seconds": round(dice.uniform(0.1, 1.7) * mean_s, 2)},
+            "idempotent": dice.random() < 0.8,
+            "max_attempts": 5,
+        }
+        for _ in range(JOBS)
+    ]
+    for start in range(0, JOBS, SET_ROWS):
+        tenant = TENANTS[start // SET_ROWS % len(TENANTS)]
+        post_until_taken(system, tenant, rows[start : start + SET_ROWS], f"set-{start}")
+
+
+def post_until_taken(system: System, tenant: str, rows: list[dict], key: str) -> None:
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        try:
+            with system.client(tenant) as client:
+                headers = {"Idempotency-Key": key}
+                answer = client.post("/jobs/bulk", json={"jobs": rows}, headers=headers)
+            if answer.status_code == 200:
+                return
+            assert answer.status_code in (409, 502, 503), answer.text
+        except httpx.TransportError:
+            pass
+        time.sleep(0.5)
+    message = f"{key} was not taken within 60 s\n{system.tail()}"
+    raise AssertionError(message)
+
+
+def ended(system: System) -> int:
+    states = "('done', 'failed', 'canceled', 'expired')"
+    return system.sql(f"SELECT count(*) FROM scheduling_job WHERE state IN {states}")[0][0]  # noqa: S608
+
+
+def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path):
+    system = System(home=tmp_path / "home", port=free_port())
+    dice = random.Random(SEED)
+    system.start()
+    monkey = Monkey(system, dice)
+    try:
+        system.seed(budget=UNITS, share_by="cost")
+        monkey.start()
+        submit_all(system, dice)
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            time.sleep(dice.uniform(0.5, 3.0) if SECONDS < 60 else dice.uniform(4.0, 16.0))
+            monkey.strike()
+        system.wait("the end of all jobs", lambda: ended(system) == JOBS, SECONDS + 120)
+        system.wait("rest", lambda: violations(system) == {}, 15)
+        report(system, monkey)
+        assert sum(monkey.done.values()) >= 4
+        assert violations(system) == {}
+    finally:
+        monkey.stop()
+        code = system.stop()
+    assert code == 0, system.tail()
+
+
+def report(system: System, monkey: Monkey) -> None:
+    """Print what was done and what held (shown with -s, and when the test fails)."""
+    states = dict(system.sql("SELECT state, count(*) FROM scheduling_job GROUP BY state"))
+    attempts = dict(system.sql("SELECT state, count(*) FROM scheduling_attempt GROUP BY state"))
+    lines = [
+        f"seed {SEED}, {SECONDS:.0f} s, jobs {states}, attempts {attempts}",
+        *(f"  {count:3} x {name}" for name, count in sorted(monkey.done.items())),
+        f"  {sum(monkey.done.values()):3} deeds in all",
+        *(f"  0 {what}" for what in VIOLATIONS),
+    ]
+    sys.stdout.write("\n".join(lines) + "\n")
