@@ -24,7 +24,7 @@ from tenants.controls import tenant_weight
 from tenants.models import Tenant, Workspace
 from tenants.services import tenant_create, workspace_create
 
-WHO: dict[str, str] = {"acting_user": "root", "reason": "test"}
+WHO: dict[str, Any] = {"acting_user": "root", "reason": "test"}
 CLASSES = ("incident", "expedite", "critical", "normal", "batch")
 START = datetime(2020, 1, 1, tzinfo=UTC)
 
@@ -124,7 +124,7 @@ def accepted(workspace: Workspace, now: datetime | None = None, **more: Any) -> 
 
 def place(job: Job, *, fence: int = 1, **more: Any) -> Attempt:
     """Dispatch a queued job by hand, as the governor's statement would."""
-    executor = more.pop("executor", None) or Executor.objects.filter(pool=job.pool_id).first()
+    executor = more.pop("executor", None) or Executor.objects.filter(pool=job.pool_id)[0]
     now = timezone.now()
     Job.objects.filter(id=job.id).update(state="running", fence=fence, changed=False)
     fields: dict[str, Any] = {

@@ -41,7 +41,7 @@ def refused(field: str, call: Callable[[], Any]) -> None:
     assert (AuditEntry.objects.count(), control_number()) == before
 
 
-def test_a_dial_is_audited_with_before_after_and_reason(pool: Pool):
+def test_a_dial_is_audited_with_before_after_and_reason(pool: Pool) -> None:
     number = pool_dial(pool_id=pool.id, budget=4, reserve=1, **WHO)
     entry = AuditEntry.objects.get(number=number)
     assert (entry.actor, entry.action, entry.reason) == ("root", "pool_dial", "test")
@@ -55,12 +55,12 @@ def test_a_dial_is_audited_with_before_after_and_reason(pool: Pool):
     ("field", "budget", "reserve"),
     [("budget", -1, 0), ("budget", 1_000_001, 0), ("reserve", 4, 5), ("reserve", 4, -1)],
 )
-def test_units_out_of_bounds_are_refused(pool: Pool, field: str, budget: int, reserve: int):
+def test_units_out_of_bounds_are_refused(pool: Pool, field: str, budget: int, reserve: int) -> None:
     refused(field, lambda: pool_dial(pool_id=pool.id, budget=budget, reserve=reserve, **WHO))
     refused(field, lambda: pool_create(slug="x", name="x", budget=budget, reserve=reserve, **WHO))
 
 
-def test_a_change_needs_a_reason(pool: Pool):
+def test_a_change_needs_a_reason(pool: Pool) -> None:
     refused(
         "reason",
         lambda: pool_dial(pool_id=pool.id, budget=4, reserve=1, acting_user="root", reason=" "),
@@ -68,11 +68,11 @@ def test_a_change_needs_a_reason(pool: Pool):
     assert Pool.objects.get().budget == 10
 
 
-def test_a_pools_slug_is_taken_once(pool: Pool):
+def test_a_pools_slug_is_taken_once(pool: Pool) -> None:
     refused("slug", make_pool)
 
 
-def test_an_unknown_pool_is_said_to_be_unknown(tenant: Tenant):
+def test_an_unknown_pool_is_said_to_be_unknown(tenant: Tenant) -> None:
     with pytest.raises(Pool.DoesNotExist):
         pool_dial(pool_id=tenant.id, budget=4, reserve=1, **WHO)
 
@@ -87,12 +87,12 @@ def test_an_unknown_pool_is_said_to_be_unknown(tenant: Tenant):
         ("slots", {"weight": 0}),
     ],
 )
-def test_a_wrong_executor_is_refused(pool: Pool, field: str, wrong: dict[str, Any]):
+def test_a_wrong_executor_is_refused(pool: Pool, field: str, wrong: dict[str, Any]) -> None:
     refused(field, lambda: make_executor(pool, **wrong))
     assert not Executor.objects.exists()
 
 
-def test_an_executor_is_made_then_changed_then_left_alone(pool: Pool):
+def test_an_executor_is_made_then_changed_then_left_alone(pool: Pool) -> None:
     make_executor(pool, "x", slots=2)
     number = control_number()
     make_executor(pool, "x", slots=3)
@@ -103,7 +103,7 @@ def test_an_executor_is_made_then_changed_then_left_alone(pool: Pool):
     assert Executor.objects.get().slots == 3
 
 
-def test_an_executors_slug_belongs_to_one_pool(pool: Pool):
+def test_an_executors_slug_belongs_to_one_pool(pool: Pool) -> None:
     make_executor(pool, "x")
     other = make_pool("other")
     refused("slug", lambda: make_executor(other, "x"))
@@ -114,13 +114,15 @@ def test_an_executors_slug_belongs_to_one_pool(pool: Pool):
     [("cost", {"cost": 0}), ("cost", {"cost": 1_000_001}), ("expected_s", {"expected_s": 0.0}),
      ("expected_s", {"expected_s": -1.0}), ("expected_s", {"expected_s": float("nan")})],
 )  # fmt: skip
-def test_a_wrong_workflow_is_refused(pool: Pool, tenant: Tenant, field: str, wrong: dict[str, Any]):
+def test_a_wrong_workflow_is_refused(
+    pool: Pool, tenant: Tenant, field: str, wrong: dict[str, Any]
+) -> None:
     settings = WorkflowSettings(pool=pool, **wrong)
     refused(field, lambda: workflow_put(tenant=tenant, slug="x", settings=settings, **WHO))
     assert not Workflow.objects.exists()
 
 
-def test_a_workflow_is_made_then_changed_then_left_alone(pool: Pool, tenant: Tenant):
+def test_a_workflow_is_made_then_changed_then_left_alone(pool: Pool, tenant: Tenant) -> None:
     put(tenant, pool, cost=2)
     number = control_number()
     put(tenant, pool, cost=3)
@@ -130,7 +132,7 @@ def test_a_workflow_is_made_then_changed_then_left_alone(pool: Pool, tenant: Ten
     assert (entry.before["cost"], entry.after["cost"], entry.tenant) == (2, 3, tenant)
 
 
-def test_a_missions_slug_is_taken_once_in_its_tenant(tenant: Tenant):
+def test_a_missions_slug_is_taken_once_in_its_tenant(tenant: Tenant) -> None:
     other = Tenant.objects.create(slug="other", name="Other")
     mission_create(tenant=tenant, slug="m", name="M", **WHO)
     mission_create(tenant=other, slug="m", name="M", **WHO)
@@ -138,7 +140,7 @@ def test_a_missions_slug_is_taken_once_in_its_tenant(tenant: Tenant):
     assert Mission.objects.count() == 2
 
 
-def test_a_policy_is_numbered_and_one_is_active(db: None):
+def test_a_policy_is_numbered_and_one_is_active(db: None) -> None:
     first = make_policy(share_by="turns")
     second = make_policy(share_by="cost")
     assert second == first + 1
@@ -148,7 +150,7 @@ def test_a_policy_is_numbered_and_one_is_active(db: None):
     assert AuditEntry.objects.latest("number").before == {"active": first}
 
 
-def test_a_wrong_policy_names_every_field_and_changes_nothing(db: None):
+def test_a_wrong_policy_names_every_field_and_changes_nothing(db: None) -> None:
     make_policy()
     before = list(PolicyVersion.objects.values())
     with pytest.raises(InvalidPolicy) as wrong:
@@ -157,12 +159,12 @@ def test_a_wrong_policy_names_every_field_and_changes_nothing(db: None):
     assert list(PolicyVersion.objects.values()) == before
 
 
-def test_a_policy_without_a_note_is_refused(db: None):
+def test_a_policy_without_a_note_is_refused(db: None) -> None:
     refused("reason", lambda: policy_publish(body={}, note="", acting_user="root"))
 
 
 @pytest.mark.django_db(transaction=True)
-def test_policies_published_at_once_are_numbered_one_after_another():
+def test_policies_published_at_once_are_numbered_one_after_another() -> None:
     first = make_policy()
     barrier = threading.Barrier(4)
 

@@ -83,7 +83,7 @@ class Desk:
             lease.give_up(self.leader.epoch)
         self.stop()
         self._leader = None
-        assert self.leader
+        assert self.leader.epoch
 
     def stop(self) -> None:
         if self._leader is not None:

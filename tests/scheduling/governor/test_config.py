@@ -41,7 +41,7 @@ def closed(pool: Pool) -> Pool:
     return pool
 
 
-def test_a_weight_changes_the_order_of_those_who_wait(desk: Desk, closed: Pool):
+def test_a_weight_changes_the_order_of_those_who_wait(desk: Desk, closed: Pool) -> None:
     a, b = make_tenant("a", closed), make_tenant("b", closed)
     first = submit(make_tenant("z", closed))[0]
     assert desk.turn() == [str(first.id)]
@@ -53,7 +53,7 @@ def test_a_weight_changes_the_order_of_those_who_wait(desk: Desk, closed: Pool):
     assert order(desk, closed) == ids
 
 
-def test_a_held_tenant_is_shown_and_not_placed_until_it_is_unheld(desk: Desk, closed: Pool):
+def test_a_held_tenant_is_shown_and_not_placed_until_it_is_unheld(desk: Desk, closed: Pool) -> None:
     a, b = make_tenant("a", closed), make_tenant("b", closed)
     held, other = submit(a), submit(b)
     weigh(a, 0)
@@ -68,7 +68,7 @@ def test_a_held_tenant_is_shown_and_not_placed_until_it_is_unheld(desk: Desk, cl
     assert desk.state(closed).order.weight(("normal", str(a.tenant_id), None)) == 2
 
 
-def test_a_hold_lets_what_runs_run_on(desk: Desk, closed: Pool):
+def test_a_hold_lets_what_runs_run_on(desk: Desk, closed: Pool) -> None:
     a = make_tenant("a", closed)
     submit(a)
     desk.turn()
@@ -78,7 +78,9 @@ def test_a_hold_lets_what_runs_run_on(desk: Desk, closed: Pool):
     assert desk.finish() == 1
 
 
-def test_a_lower_dial_kills_nothing_and_waits_until_the_pool_has_drained(desk: Desk, pool: Pool):
+def test_a_lower_dial_kills_nothing_and_waits_until_the_pool_has_drained(
+    desk: Desk, pool: Pool
+) -> None:
     jobs = submit(make_tenant("a", pool, cost=2), 7)
     assert len(desk.turn()) == 5
     dial(pool, 4)
@@ -91,14 +93,14 @@ def test_a_lower_dial_kills_nothing_and_waits_until_the_pool_has_drained(desk: D
     assert len(jobs) == 7
 
 
-def test_a_higher_dial_places_at_once(desk: Desk, closed: Pool):
+def test_a_higher_dial_places_at_once(desk: Desk, closed: Pool) -> None:
     submit(make_tenant("a", closed), 5)
     assert len(desk.turn()) == 1
     dial(closed, 4)
     assert len(desk.turn()) == 3
 
 
-def test_the_reserve_serves_incidents_alone(desk: Desk, pool: Pool):
+def test_the_reserve_serves_incidents_alone(desk: Desk, pool: Pool) -> None:
     dial(pool, 4, reserve=3)
     a = make_tenant("a", pool)
     normal = submit(a, 2)
@@ -108,7 +110,7 @@ def test_the_reserve_serves_incidents_alone(desk: Desk, pool: Pool):
 
 def test_a_job_that_the_dial_has_outgrown_does_not_stop_the_pool_and_comes_back(
     desk: Desk, pool: Pool
-):
+) -> None:
     big, small = make_tenant("big", pool, cost=8), make_tenant("small", pool)
     dial(pool, 8)
     holder = submit(small)[0]
@@ -125,7 +127,9 @@ def test_a_job_that_the_dial_has_outgrown_does_not_stop_the_pool_and_comes_back(
     assert holder.state == "queued"
 
 
-def test_a_workflows_cost_acts_on_waiting_jobs_without_one_of_their_own(desk: Desk, closed: Pool):
+def test_a_workflows_cost_acts_on_waiting_jobs_without_one_of_their_own(
+    desk: Desk, closed: Pool
+) -> None:
     a = make_tenant("a", closed)
     runs = submit(a)[0]
     desk.turn()
@@ -143,7 +147,7 @@ def test_a_workflows_cost_acts_on_waiting_jobs_without_one_of_their_own(desk: De
     assert state.free("normal") == 13
 
 
-def test_a_workflows_cost_leaves_other_tenants_alone(desk: Desk, closed: Pool):
+def test_a_workflows_cost_leaves_other_tenants_alone(desk: Desk, closed: Pool) -> None:
     a, b = make_tenant("a", closed), make_tenant("b", closed)
     submit(a)
     desk.turn()
@@ -159,7 +163,7 @@ def test_a_workflows_cost_leaves_other_tenants_alone(desk: Desk, closed: Pool):
 @pytest.mark.parametrize("off", [{"enabled": False}, {"draining": True}, {"health": "down"}])
 def test_an_executor_that_is_off_is_given_nothing_and_keeps_what_it_runs(
     desk: Desk, pool: Pool, off: dict[str, Any]
-):
+) -> None:
     a = make_tenant("a", pool)
     submit(a)
     desk.turn()
@@ -173,7 +177,7 @@ def test_an_executor_that_is_off_is_given_nothing_and_keeps_what_it_runs(
     assert len(desk.turn()) == 1
 
 
-def test_an_open_circuit_is_given_nothing(desk: Desk, pool: Pool):
+def test_an_open_circuit_is_given_nothing(desk: Desk, pool: Pool) -> None:
     Executor.objects.update(circuit="open", circuit_until=timezone.now())
     desk.leader._reconfigure()
     submit(make_tenant("a", pool))
@@ -181,7 +185,7 @@ def test_an_open_circuit_is_given_nothing(desk: Desk, pool: Pool):
     assert desk.turn() == []
 
 
-def test_more_slots_are_used_at_once(desk: Desk, pool: Pool):
+def test_more_slots_are_used_at_once(desk: Desk, pool: Pool) -> None:
     make_executor(pool, "one", slots=1, models_offered=["m"])
     submit(make_tenant("a", pool), 4, model="m")
     assert len(desk.turn()) == 1
@@ -189,7 +193,7 @@ def test_more_slots_are_used_at_once(desk: Desk, pool: Pool):
     assert len(desk.turn()) == 2
 
 
-def test_a_new_policy_rebuilds_the_memory_with_nothing_lost(desk: Desk, closed: Pool):
+def test_a_new_policy_rebuilds_the_memory_with_nothing_lost(desk: Desk, closed: Pool) -> None:
     a, b = make_tenant("a", closed), make_tenant("b", closed)
     submit(a, 3)
     submit(b, 3)
@@ -205,7 +209,7 @@ def test_a_new_policy_rebuilds_the_memory_with_nothing_lost(desk: Desk, closed: 
     assert desk.leader.book.served == before.served
 
 
-def test_a_new_pool_is_opened_with_holds_and_weights(desk: Desk, pool: Pool):
+def test_a_new_pool_is_opened_with_holds_and_weights(desk: Desk, pool: Pool) -> None:
     a = make_tenant("a", pool)
     desk.turn()
     weigh(a, 0)
@@ -222,7 +226,7 @@ def test_a_new_pool_is_opened_with_holds_and_weights(desk: Desk, pool: Pool):
 @pytest.mark.parametrize("model", [Tenant, Workspace, Workflow])
 def test_a_running_cap_keeps_the_others_waiting_without_blocking_anybody(
     desk: Desk, pool: Pool, model: Any
-):
+) -> None:
     a, b = make_tenant("a", pool), make_tenant("b", pool)
     if model is Tenant:
         Tenant.objects.filter(id=a.tenant_id).update(max_running=1)
@@ -234,7 +238,7 @@ def test_a_running_cap_keeps_the_others_waiting_without_blocking_anybody(
     assert desk.turn() == [str(own[1].id)]
 
 
-def test_a_cap_that_is_taken_away_frees_the_jobs(desk: Desk, pool: Pool):
+def test_a_cap_that_is_taken_away_frees_the_jobs(desk: Desk, pool: Pool) -> None:
     a = make_tenant("a", pool)
     Tenant.objects.filter(id=a.tenant_id).update(max_running=1)
     submit(a, 3)

@@ -43,7 +43,7 @@ def store(desk: Desk, pool: Pool, placements: list[object]) -> list[Sent]:
 )
 def test_a_job_that_changed_after_the_decision_is_not_placed(
     desk: Desk, pool: Pool, change: dict[str, object]
-):
+) -> None:
     acme = make_tenant("acme", pool, cost=2)
     kept, other = submit(acme, 2)
     placements = decided(desk, pool)
@@ -58,7 +58,7 @@ def test_a_job_that_changed_after_the_decision_is_not_placed(
     assert state.order.memory(("normal", str(acme.tenant_id), None)).turn == 2
 
 
-def test_a_refused_job_that_still_waits_is_placed_by_the_next_turn(desk: Desk, pool: Pool):
+def test_a_refused_job_that_still_waits_is_placed_by_the_next_turn(desk: Desk, pool: Pool) -> None:
     job = submit(make_tenant("acme", pool))[0]
     placements = decided(desk, pool)
     Job.objects.filter(id=job.id).update(changed=True)
@@ -66,7 +66,7 @@ def test_a_refused_job_that_still_waits_is_placed_by_the_next_turn(desk: Desk, p
     assert desk.turn() == [str(job.id)]
 
 
-def test_a_canceled_job_is_forgotten_by_the_next_turn(desk: Desk, pool: Pool):
+def test_a_canceled_job_is_forgotten_by_the_next_turn(desk: Desk, pool: Pool) -> None:
     job = submit(make_tenant("acme", pool))[0]
     placements = decided(desk, pool)
     job_cancel(job_id=job.id, now=timezone.now(), **WHO)
@@ -75,7 +75,9 @@ def test_a_canceled_job_is_forgotten_by_the_next_turn(desk: Desk, pool: Pool):
     assert desk.leader.book.rows == {}
 
 
-def test_the_memory_is_stored_with_the_batch_and_only_when_it_changed(desk: Desk, pool: Pool):
+def test_the_memory_is_stored_with_the_batch_and_only_when_it_changed(
+    desk: Desk, pool: Pool
+) -> None:
     acme = make_tenant("acme", pool, cost=3)
     submit(acme, 2)
     desk.turn()
@@ -88,7 +90,7 @@ def test_the_memory_is_stored_with_the_batch_and_only_when_it_changed(desk: Desk
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_job_that_somebody_holds_locked_does_not_stop_the_leader(desk: Desk, pool: Pool):
+def test_a_job_that_somebody_holds_locked_does_not_stop_the_leader(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=2, reserve=0, **WHO)
     acme = make_tenant("acme", pool)
     locked, free = submit(acme, 2)
@@ -129,7 +131,7 @@ def sent(*seconds: float) -> list[Sent]:
 )
 def test_messages_carry_half_a_second_of_work_or_one_attempt(
     seconds: tuple[float, ...], sizes: list[int]
-):
+) -> None:
     cut = lists(sent(*seconds))
     assert [len(one) for one in cut] == sizes
     assert [one for message in cut for one in message] == sent(*seconds)
@@ -155,13 +157,13 @@ class Task:
         self.messages.append((queue, args[0]))
 
 
-def test_each_queue_has_messages_of_its_own(monkeypatch: pytest.MonkeyPatch):
+def test_each_queue_has_messages_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task()
     monkeypatch.setattr(module, "attempts_run", task)
     send([Sent("a", 1, "x", 9), Sent("b", 2, "y", 0.1), Sent("c", 3, "y", 0.1)])
     assert task.messages == [("x", [("a", 1)]), ("y", [("b", 2)]), ("y", [("c", 3)])]
 
 
-def test_sending_nothing_asks_for_no_connection(monkeypatch: pytest.MonkeyPatch):
+def test_sending_nothing_asks_for_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "attempts_run", None)
     send([])

@@ -34,13 +34,15 @@ def taken(epoch: int) -> list[str]:
     return [row.id for row, _ in changed_rows(epoch)]
 
 
-def test_a_changed_row_is_taken_up_once_in_the_order_of_arrival(epoch: int, acme: Workspace):
+def test_a_changed_row_is_taken_up_once_in_the_order_of_arrival(
+    epoch: int, acme: Workspace
+) -> None:
     jobs = submit(acme, 3)
     assert taken(epoch) == [str(job.id) for job in jobs]
     assert taken(epoch) == []
 
 
-def test_a_row_that_commits_late_is_taken_up_after_later_rows(epoch: int, acme: Workspace):
+def test_a_row_that_commits_late_is_taken_up_after_later_rows(epoch: int, acme: Workspace) -> None:
     written, go = threading.Event(), threading.Event()
 
     def late() -> str:
@@ -65,7 +67,7 @@ def test_a_row_that_commits_late_is_taken_up_after_later_rows(epoch: int, acme: 
     assert not Job.objects.filter(changed=True).exists()
 
 
-def test_a_row_that_is_locked_now_is_taken_up_when_it_is_free(epoch: int, acme: Workspace):
+def test_a_row_that_is_locked_now_is_taken_up_when_it_is_free(epoch: int, acme: Workspace) -> None:
     locked, free = submit(acme, 2)
 
     def look() -> list[str]:
@@ -80,7 +82,9 @@ def test_a_row_that_is_locked_now_is_taken_up_when_it_is_free(epoch: int, acme: 
     assert taken(epoch) == [str(locked.id)]
 
 
-def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(desk: Desk, pool: Pool):
+def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(
+    desk: Desk, pool: Pool
+) -> None:
     spaces = [make_tenant(f"t{n}", pool) for n in range(4)]
     epoch = desk.leader.epoch
     stop = threading.Event()

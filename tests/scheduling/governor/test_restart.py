@@ -42,7 +42,9 @@ def picture(book: Book, pool: Pool) -> dict[str, object]:
     }
 
 
-def test_a_restart_finds_order_live_parked_and_held_jobs_as_they_were(desk: Desk, pool: Pool):
+def test_a_restart_finds_order_live_parked_and_held_jobs_as_they_were(
+    desk: Desk, pool: Pool
+) -> None:
     pool_dial(pool_id=pool.id, budget=4, reserve=0, **WHO)
     spaces = [make_tenant(f"t{n}", pool, weight=n) for n in (1, 2, 3)]
     held = make_tenant("held", pool)
@@ -71,7 +73,7 @@ def test_a_restart_finds_order_live_parked_and_held_jobs_as_they_were(desk: Desk
     )
 
 
-def test_a_restart_forgets_no_tenants_turns(desk: Desk, one_unit: Pool):
+def test_a_restart_forgets_no_tenants_turns(desk: Desk, one_unit: Pool) -> None:
     make_policy(share_by="turns")
     old, new = make_tenant("old", one_unit), make_tenant("new", one_unit)
     submit(old, 12)
@@ -86,7 +88,7 @@ def test_a_restart_forgets_no_tenants_turns(desk: Desk, one_unit: Pool):
 
 def test_a_crash_before_the_memory_is_stored_forgets_one_batch_at_most(
     desk: Desk, one_unit: Pool, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     job = submit(make_tenant("acme", one_unit))[0]
     with monkeypatch.context() as patch:
         patch.setattr("scheduling.governor.loop.remember", lambda *_: None)
@@ -99,7 +101,7 @@ def test_a_crash_before_the_memory_is_stored_forgets_one_batch_at_most(
 
 def test_a_correction_that_was_not_stored_is_applied_by_the_next_leader_once(
     desk: Desk, one_unit: Pool
-):
+) -> None:
     acme = make_tenant("acme", one_unit)
     submit(acme, 2)
     desk.turn()
@@ -120,7 +122,7 @@ def test_a_correction_that_was_not_stored_is_applied_by_the_next_leader_once(
 
 def test_a_correction_for_a_class_that_the_policy_no_longer_has_is_dropped(
     desk: Desk, one_unit: Pool
-):
+) -> None:
     acme = make_tenant("acme", one_unit)
     submit(acme, 2, job_class="batch")
     desk.turn()
@@ -133,7 +135,7 @@ def test_a_correction_for_a_class_that_the_policy_no_longer_has_is_dropped(
 
 def test_a_live_job_of_a_class_that_the_policy_no_longer_has_runs_on_and_ends(
     desk: Desk, one_unit: Pool
-):
+) -> None:
     acme = make_tenant("acme", one_unit)
     first, second = submit(acme, 2, job_class="batch")
     assert desk.turn() == [str(first.id)]
@@ -144,7 +146,7 @@ def test_a_live_job_of_a_class_that_the_policy_no_longer_has_runs_on_and_ends(
     assert desk.turn() == [str(second.id)]
 
 
-def test_a_restart_keeps_what_a_tenant_was_behind(desk: Desk, one_unit: Pool):
+def test_a_restart_keeps_what_a_tenant_was_behind(desk: Desk, one_unit: Pool) -> None:
     make_policy(share_by="tokens")
     big, small = make_tenant("big", one_unit), make_tenant("small", one_unit)
     submit(big, 3, tokens={"input": 0, "output": 50})
@@ -158,7 +160,7 @@ def test_a_restart_keeps_what_a_tenant_was_behind(desk: Desk, one_unit: Pool):
     assert sum(one in own for one in placed) == 10
 
 
-def test_parked_jobs_of_a_restart_wake_like_any_other(desk: Desk, one_unit: Pool):
+def test_parked_jobs_of_a_restart_wake_like_any_other(desk: Desk, one_unit: Pool) -> None:
     acme = make_tenant("acme", one_unit)
     job = submit(acme, max_attempts=3)[0]
     desk.turn()
@@ -170,7 +172,9 @@ def test_parked_jobs_of_a_restart_wake_like_any_other(desk: Desk, one_unit: Pool
     assert desk.turn() == [str(job.id)]
 
 
-def test_a_job_with_a_stranger_for_a_workspace_weight_is_ordered(desk: Desk, one_unit: Pool):
+def test_a_job_with_a_stranger_for_a_workspace_weight_is_ordered(
+    desk: Desk, one_unit: Pool
+) -> None:
     acme = make_tenant("acme", one_unit)
     desk.turn()
     other = Workspace.objects.create(tenant_id=acme.tenant_id, slug="late", name="Late", weight=2)

@@ -33,7 +33,7 @@ def one_by_one(desk: Desk, rounds: int) -> list[str]:
     return placed
 
 
-def test_the_seven_charts_are_placed_in_the_order_of_the_seed(desk: Desk, pool: Pool):
+def test_the_seven_charts_are_placed_in_the_order_of_the_seed(desk: Desk, pool: Pool) -> None:
     make_policy(share_by="turns")
     pool_dial(pool_id=pool.id, budget=1, reserve=0, **WHO)
     first = make_tenant("zero", pool)
@@ -44,14 +44,14 @@ def test_the_seven_charts_are_placed_in_the_order_of_the_seed(desk: Desk, pool: 
     charts = {name: submit(spaces[tenant])[0] for name, tenant in arrivals}
     assert desk.turn() == []
     assert names(charts, one_by_one(desk, 7)) == "A B C F D E G"
-    turns = dict(Attempt.objects.values_list("job_id", "turn"))
+    turns = {one.job_id: one.turn or 0 for one in Attempt.objects.all()}
     assert turns[charts["A"].id] == turns[charts["B"].id] == turns[charts["F"].id]
     assert turns[charts["D"].id] == turns[charts["G"].id] == turns[charts["A"].id] + 1
 
 
 def test_a_thousand_older_jobs_take_half_of_the_places_beside_a_hundred_newer(
     desk: Desk, pool: Pool
-):
+) -> None:
     make_policy(share_by="turns")
     old, new = make_tenant("old", pool), make_tenant("new", pool)
     submit(old, 10)
@@ -63,7 +63,7 @@ def test_a_thousand_older_jobs_take_half_of_the_places_beside_a_hundred_newer(
     assert sum(one in own for one in placed) == 100
 
 
-def test_a_job_that_does_not_fit_is_not_overtaken(desk: Desk, pool: Pool):
+def test_a_job_that_does_not_fit_is_not_overtaken(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=6, reserve=0, **WHO)
     jobs = {
         name: submit(make_tenant(name, pool, cost=cost))[0]
@@ -86,7 +86,7 @@ def test_a_job_that_does_not_fit_is_not_overtaken(desk: Desk, pool: Pool):
     assert state.free("normal") == 6
 
 
-def test_a_head_that_waits_for_one_model_does_not_stop_the_other(desk: Desk, pool: Pool):
+def test_a_head_that_waits_for_one_model_does_not_stop_the_other(desk: Desk, pool: Pool) -> None:
     make_executor(pool, "x", slots=1, models_offered=["big"])
     make_executor(pool, "y", slots=2, models_offered=["small"])
     acme = make_tenant("acme", pool)
@@ -99,7 +99,7 @@ def test_a_head_that_waits_for_one_model_does_not_stop_the_other(desk: Desk, poo
     assert desk.turn() == [str(waiting.id)]
 
 
-def test_a_full_pool_does_not_stop_another(desk: Desk, pool: Pool):
+def test_a_full_pool_does_not_stop_another(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=1, reserve=0, **WHO)
     other = make_pool("other")
     make_executor(other)
@@ -109,7 +109,9 @@ def test_a_full_pool_does_not_stop_another(desk: Desk, pool: Pool):
     assert set(desk.turn()) == {str(job.id) for job in (first, *there)}
 
 
-def test_a_dispatch_leaves_the_job_running_with_its_attempt_and_event(desk: Desk, pool: Pool):
+def test_a_dispatch_leaves_the_job_running_with_its_attempt_and_event(
+    desk: Desk, pool: Pool
+) -> None:
     job = submit(make_tenant("acme", pool, cost=3))[0]
     desk.turn()
     row, attempt = Job.objects.get(id=job.id), Attempt.objects.get(job=job)
@@ -125,7 +127,7 @@ def test_a_dispatch_leaves_the_job_running_with_its_attempt_and_event(desk: Desk
 
 def test_a_message_that_the_broker_refuses_is_sent_again(
     desk: Desk, pool: Pool, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     job = submit(make_tenant("acme", pool))[0]
 
     def away(_batch: object) -> None:
@@ -140,7 +142,7 @@ def test_a_message_that_the_broker_refuses_is_sent_again(
     assert [one.fence for one in desk.sent] == [1]
 
 
-def test_a_canceled_job_frees_its_place_without_having_run(desk: Desk, pool: Pool):
+def test_a_canceled_job_frees_its_place_without_having_run(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=1, reserve=0, **WHO)
     first, second = submit(make_tenant("acme", pool), 2)
     assert desk.turn() == [str(first.id)]
@@ -148,7 +150,7 @@ def test_a_canceled_job_frees_its_place_without_having_run(desk: Desk, pool: Poo
     assert desk.turn() == [str(second.id)]
 
 
-def test_nothing_to_do_is_told_as_nothing_moved(desk: Desk, pool: Pool):
+def test_nothing_to_do_is_told_as_nothing_moved(desk: Desk, pool: Pool) -> None:
     make_tenant("acme", pool)
     desk.turn()
     assert desk.leader.turn() is False

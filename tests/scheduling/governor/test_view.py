@@ -52,7 +52,7 @@ def _spelled(header: snapshot.Header, row: Any) -> dict[str, Any]:
     }
 
 
-def test_rows_stand_in_the_order_in_which_they_will_start(desk: Desk, one_unit: Pool):
+def test_rows_stand_in_the_order_in_which_they_will_start(desk: Desk, one_unit: Pool) -> None:
     a, b = make_tenant("a", one_unit), make_tenant("b", one_unit)
     submit(a, 3, expected_s=10)
     submit(b, 2, expected_s=10)
@@ -65,7 +65,7 @@ def test_rows_stand_in_the_order_in_which_they_will_start(desk: Desk, one_unit: 
     assert (header.startable, header.total, header.in_use) == (4, 4, 1)
 
 
-def test_each_job_behind_one_lane_has_a_time_of_its_own(desk: Desk, one_unit: Pool):
+def test_each_job_behind_one_lane_has_a_time_of_its_own(desk: Desk, one_unit: Pool) -> None:
     a = make_tenant("a", one_unit)
     runs = submit(a, expected_s=600)[0]
     assert desk.turn() == [str(runs.id)]
@@ -83,7 +83,7 @@ def test_each_job_behind_one_lane_has_a_time_of_its_own(desk: Desk, one_unit: Po
     assert later.seq > header.seq
 
 
-def test_a_job_that_needs_both_lanes_starts_when_both_are_free(desk: Desk, pool: Pool):
+def test_a_job_that_needs_both_lanes_starts_when_both_are_free(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=2, reserve=0, **WHO)
     a = make_tenant("a", pool)
     submit(a, expected_s=600)
@@ -96,7 +96,9 @@ def test_a_job_that_needs_both_lanes_starts_when_both_are_free(desk: Desk, pool:
     assert rows[0]["finish"] - start == pytest.approx(700, abs=1)
 
 
-def test_what_cannot_start_stands_behind_with_a_reason_and_no_times(desk: Desk, one_unit: Pool):
+def test_what_cannot_start_stands_behind_with_a_reason_and_no_times(
+    desk: Desk, one_unit: Pool
+) -> None:
     a, b = make_tenant("a", one_unit), make_tenant("b", one_unit)
     submit(a)
     desk.turn()
@@ -123,7 +125,7 @@ def test_what_cannot_start_stands_behind_with_a_reason_and_no_times(desk: Desk, 
     assert [one.waiting for one in header.tenants] == [4, 1]
 
 
-def test_a_job_that_can_never_fit_is_shown_with_that_reason(desk: Desk, pool: Pool):
+def test_a_job_that_can_never_fit_is_shown_with_that_reason(desk: Desk, pool: Pool) -> None:
     a = make_tenant("a", pool)
     big = submit(a, cost=8)[0]
     pool_dial(pool_id=pool.id, budget=2, reserve=0, **WHO)
@@ -134,7 +136,7 @@ def test_a_job_that_can_never_fit_is_shown_with_that_reason(desk: Desk, pool: Po
     assert header.tenants[0].waiting == 1
 
 
-def test_the_header_tells_planned_and_actual_shares(desk: Desk, pool: Pool):
+def test_the_header_tells_planned_and_actual_shares(desk: Desk, pool: Pool) -> None:
     a, b = make_tenant("a", pool, weight=3), make_tenant("b", pool, cost=2)
     make_tenant("idle", pool)
     submit(a, 2)
@@ -148,7 +150,7 @@ def test_the_header_tells_planned_and_actual_shares(desk: Desk, pool: Pool):
     assert header.executors[0].in_use == 5
 
 
-def test_an_overdue_job_is_flagged(desk: Desk, one_unit: Pool):
+def test_an_overdue_job_is_flagged(desk: Desk, one_unit: Pool) -> None:
     a = make_tenant("a", one_unit)
     submit(a, expected_s=0.001)
     desk.turn()
@@ -158,7 +160,7 @@ def test_an_overdue_job_is_flagged(desk: Desk, one_unit: Pool):
 
 def test_the_first_estimate_is_stored_with_the_attempt_and_scored_at_the_end(
     desk: Desk, one_unit: Pool
-):
+) -> None:
     a = make_tenant("a", one_unit)
     submit(a, expected_s=5)
     desk.turn()
@@ -183,7 +185,9 @@ def await_child(publisher: Publisher, desk: Desk) -> None:
         time.sleep(0.01)
 
 
-def test_a_full_pass_in_a_child_shows_what_the_leader_would_show(desk: Desk, one_unit: Pool):
+def test_a_full_pass_in_a_child_shows_what_the_leader_would_show(
+    desk: Desk, one_unit: Pool
+) -> None:
     a = make_tenant("a", one_unit)
     jobs = submit(a, 5)
     desk.turn()
@@ -200,7 +204,7 @@ def test_a_full_pass_in_a_child_shows_what_the_leader_would_show(desk: Desk, one
     assert set(desk.leader.book.first_etas) == {str(job.id) for job in jobs[1:]}
 
 
-def test_what_moves_between_two_full_passes_is_shown_at_once(desk: Desk, one_unit: Pool):
+def test_what_moves_between_two_full_passes_is_shown_at_once(desk: Desk, one_unit: Pool) -> None:
     a = make_tenant("a", one_unit)
     jobs = submit(a, 6)
     desk.turn()
@@ -226,7 +230,7 @@ def test_what_moves_between_two_full_passes_is_shown_at_once(desk: Desk, one_uni
 
 def test_jobs_that_came_and_went_since_the_full_pass_are_in_nobodys_picture(
     desk: Desk, one_unit: Pool
-):
+) -> None:
     a = make_tenant("a", one_unit)
     submit(a, 3)
     desk.turn()
@@ -242,7 +246,9 @@ def test_jobs_that_came_and_went_since_the_full_pass_are_in_nobodys_picture(
     assert (header.total, header.gone) == (2, b"")
 
 
-def test_a_child_that_dies_leaves_the_last_picture_and_all_that_moved(desk: Desk, one_unit: Pool):
+def test_a_child_that_dies_leaves_the_last_picture_and_all_that_moved(
+    desk: Desk, one_unit: Pool
+) -> None:
     a = make_tenant("a", one_unit)
     submit(a, 4)
     desk.turn()
@@ -262,7 +268,7 @@ def test_a_child_that_dies_leaves_the_last_picture_and_all_that_moved(desk: Desk
     assert header.total == 1
 
 
-def test_estimates_of_ended_jobs_are_not_kept(desk: Desk, one_unit: Pool):
+def test_estimates_of_ended_jobs_are_not_kept(desk: Desk, one_unit: Pool) -> None:
     a = make_tenant("a", one_unit)
     submit(a, 2)
     desk.turn()
@@ -277,7 +283,7 @@ def test_estimates_of_ended_jobs_are_not_kept(desk: Desk, one_unit: Pool):
 
 def test_one_pool_that_cannot_be_shown_does_not_hide_the_others(
     desk: Desk, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+) -> None:
     other = pool_create(slug="other", name="Other", budget=1, reserve=0, **WHO)
     make_tenant("a", pool)
     desk.turn()

@@ -42,7 +42,7 @@ def gone(job: Job) -> None:
     assert balances_differ() == []
 
 
-def test_a_queued_job_ends_at_once_and_gives_its_money_back(acme: Workspace):
+def test_a_queued_job_ends_at_once_and_gives_its_money_back(acme: Workspace) -> None:
     make_budget(acme, "10")
     job = submit(acme)[0]
     assert Balance.objects.get().held == 1
@@ -51,19 +51,19 @@ def test_a_queued_job_ends_at_once_and_gives_its_money_back(acme: Workspace):
     assert Balance.objects.get().held == 0
 
 
-def test_a_deferred_job_ends_at_once(acme: Workspace):
+def test_a_deferred_job_ends_at_once(acme: Workspace) -> None:
     job = submit(acme, not_before=timezone.now() + timedelta(hours=1))[0]
     cancel(job)
     gone(job)
 
 
-def test_a_paused_job_ends_at_once(acme: Workspace):
+def test_a_paused_job_ends_at_once(acme: Workspace) -> None:
     job = submit(acme, paused=True)[0]
     cancel(job)
     gone(job)
 
 
-def test_a_job_that_waits_for_its_retry_ends_at_once(acme: Workspace, worker: int):
+def test_a_job_that_waits_for_its_retry_ends_at_once(acme: Workspace, worker: int) -> None:
     make_budget(acme, "10")
     job = submit(acme)[0]
     attempt = place(job)
@@ -75,7 +75,7 @@ def test_a_job_that_waits_for_its_retry_ends_at_once(acme: Workspace, worker: in
 
 def test_an_attempt_that_nobody_has_claimed_is_taken_back_and_refunded(
     acme: Workspace, worker: int
-):
+) -> None:
     job = submit(acme)[0]
     attempt = place(job, charge=3)
     cancel(job)
@@ -88,7 +88,7 @@ def test_an_attempt_that_nobody_has_claimed_is_taken_back_and_refunded(
 
 def test_a_running_job_is_asked_to_stop_and_keeps_its_capacity_until_it_has(
     acme: Workspace, worker: int
-):
+) -> None:
     job = submit(acme)[0]
     attempt = place(job)
     claim(worker, [attempt])
@@ -103,7 +103,7 @@ def test_a_running_job_is_asked_to_stop_and_keeps_its_capacity_until_it_has(
 
 
 @pytest.mark.parametrize("state", sorted(ENDED_JOBS))
-def test_an_ended_job_stays_as_it_is(acme: Workspace, state: str):
+def test_an_ended_job_stays_as_it_is(acme: Workspace, state: str) -> None:
     job = submit(acme)[0]
     Job.objects.filter(id=job.id).update(state=state, finished_at=timezone.now())
     before = Job.objects.values().get()
@@ -113,12 +113,12 @@ def test_an_ended_job_stays_as_it_is(acme: Workspace, state: str):
     assert Job.objects.values().get() == before
 
 
-def test_an_unknown_job_is_said_to_be_unknown(acme: Workspace):
+def test_an_unknown_job_is_said_to_be_unknown(acme: Workspace) -> None:
     with pytest.raises(Job.DoesNotExist):
         job_cancel(job_id=acme.id, now=timezone.now(), **WHO)
 
 
-def test_what_a_canceled_job_held_lets_the_next_one_in(acme: Workspace):
+def test_what_a_canceled_job_held_lets_the_next_one_in(acme: Workspace) -> None:
     make_budget(acme, "1")
     holder, waits = submit(acme, 2)
     assert (holder.state, waits.state) == ("queued", "deferred")
@@ -129,7 +129,9 @@ def test_what_a_canceled_job_held_lets_the_next_one_in(acme: Workspace):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_cancel_and_a_claim_at_once_leave_one_of_two_clear_ends(acme: Workspace, worker: int):
+def test_a_cancel_and_a_claim_at_once_leave_one_of_two_clear_ends(
+    acme: Workspace, worker: int
+) -> None:
     for job in submit(acme, 12):
         attempt = place(job)
 

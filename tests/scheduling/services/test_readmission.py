@@ -3,6 +3,7 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from billing.models import Balance, Budget, Reservation
 from billing.services.checks import balances_differ
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass
-from scheduling.models import Decision, Executor, Job, JobEvent, Pool
+from scheduling.models import Attempt, Decision, Executor, Job, JobEvent, Pool
 from scheduling.services.cancel import job_cancel
 from scheduling.services.health import executor_health_set
 from scheduling.services.readmission import jobs_readmit, reservations_sweep
@@ -35,12 +36,18 @@ LATER = timedelta(days=2)
 FINAL = failed(ErrorClass.INVALID_REQUEST)
 
 
+def final(attempts: list[Attempt]) -> int:
+    return settle(attempts, FINAL).settled
+
+
 @pytest.fixture
 def now() -> datetime:
     return timezone.now()
 
 
-def test_a_job_is_admitted_when_its_time_has_come_and_not_before(acme: Workspace, now: datetime):
+def test_a_job_is_admitted_when_its_time_has_come_and_not_before(
+    acme: Workspace, now: datetime
+) -> None:
     make_budget(acme, "10")
     job = submit(acme, not_before=now + SOON)[0]
     assert jobs_readmit(now=now) == 0
@@ -57,7 +64,7 @@ def test_a_job_is_admitted_when_its_time_has_come_and_not_before(acme: Workspace
     assert jobs_readmit(now=now + SOON) == 0
 
 
-def test_the_oldest_get_in_first_and_the_rest_wait_on(acme: Workspace, now: datetime):
+def test_the_oldest_get_in_first_and_the_rest_wait_on(acme: Workspace, now: datetime) -> None:
     make_budget(acme, "2")
     jobs = submit(acme, 5, not_before=now + SOON)
     assert jobs_readmit(now=now + SOON) == 5
@@ -66,7 +73,9 @@ def test_the_oldest_get_in_first_and_the_rest_wait_on(acme: Workspace, now: date
     assert jobs_readmit(now=now + SOON) == 0
 
 
-def test_a_limit_takes_the_oldest_of_all_workspaces(acme: Workspace, pool: Pool, now: datetime):
+def test_a_limit_takes_the_oldest_of_all_workspaces(
+    acme: Workspace, pool: Pool, now: datetime
+) -> None:
     beta = make_tenant("beta", pool)
     first = submit(beta, not_before=now + SOON)
     submit(acme, 3, not_before=now + SOON)
@@ -75,14 +84,14 @@ def test_a_limit_takes_the_oldest_of_all_workspaces(acme: Workspace, pool: Pool,
     assert Job.objects.filter(state="deferred").count() == 2
 
 
-def test_a_full_backlog_turns_nobody_away_who_is_part_of_it(acme: Workspace, now: datetime):
+def test_a_full_backlog_turns_nobody_away_who_is_part_of_it(acme: Workspace, now: datetime) -> None:
     make_policy(backlog={"workspace": 2})
     submit(acme, 2, not_before=now + SOON)
     assert jobs_readmit(now=now + SOON) == 2
     assert set(Job.objects.values_list("state", flat=True)) == {"queued"}
 
 
-def test_a_deadline_that_passed_meanwhile_denies_the_job(acme: Workspace, now: datetime):
+def test_a_deadline_that_passed_meanwhile_denies_the_job(acme: Workspace, now: datetime) -> None:
     submit(acme, not_before=now + SOON, deadline=now + 2 * SOON)
     assert jobs_readmit(now=now + 3 * SOON) == 1
     job = Job.objects.get()
@@ -90,7 +99,9 @@ def test_a_deadline_that_passed_meanwhile_denies_the_job(acme: Workspace, now: d
     assert job.finished_at is not None
 
 
-def test_a_job_that_somebody_works_on_is_left_for_the_next_time(acme: Workspace, now: datetime):
+def test_a_job_that_somebody_works_on_is_left_for_the_next_time(
+    acme: Workspace, now: datetime
+) -> None:
     submit(acme, not_before=now + SOON)
     with transaction.atomic():
         assert jobs_readmit(now=now + SOON) == 1
@@ -99,7 +110,7 @@ def test_a_job_that_somebody_works_on_is_left_for_the_next_time(acme: Workspace,
 @pytest.mark.django_db(transaction=True)
 def test_readmitting_many_tenants_and_settling_them_at_once_never_deadlocks(
     acme: Workspace, pool: Pool, worker: int, now: datetime
-):
+) -> None:
     spaces = [acme, *(make_tenant(f"t{n}", pool) for n in range(3))]
     for space in spaces:
         make_budget(space, "100000")
@@ -119,9 +130,9 @@ def test_readmitting_many_tenants_and_settling_them_at_once_never_deadlocks(
         for space in spaces:
             submit(space, 4, not_before=now + SOON)
         calls = [
-            lambda: jobs_readmit(now=now + SOON),
-            lambda given=attempts[::2]: settle(given, FINAL).settled,
-            lambda given=attempts[1::2]: settle(given[::-1], FINAL).settled,
+            partial(jobs_readmit, now=now + SOON),
+            partial(final, attempts[::2]),
+            partial(final, attempts[1::2][::-1]),
         ]
         with ThreadPoolExecutor(3) as threads:
             assert list(threads.map(together, calls)) == [16, 8, 8]
@@ -130,7 +141,7 @@ def test_readmitting_many_tenants_and_settling_them_at_once_never_deadlocks(
 
 def test_a_queued_job_whose_reservation_ran_out_goes_back_to_admission(
     acme: Workspace, now: datetime
-):
+) -> None:
     make_budget(acme, "10")
     submit(acme)
     assert reservations_sweep(now=now) == 0
@@ -145,7 +156,7 @@ def test_a_queued_job_whose_reservation_ran_out_goes_back_to_admission(
     assert reservations_sweep(now=now + LATER) == 0
 
 
-def test_what_a_swept_reservation_held_lets_another_in(acme: Workspace, now: datetime):
+def test_what_a_swept_reservation_held_lets_another_in(acme: Workspace, now: datetime) -> None:
     make_budget(acme, "1")
     submit(acme, 2)
     Budget.objects.update(limit=2)
@@ -154,7 +165,9 @@ def test_what_a_swept_reservation_held_lets_another_in(acme: Workspace, now: dat
     assert set(Job.objects.values_list("state", flat=True)) == {"queued"}
 
 
-def test_what_runs_or_waits_for_its_retry_stays_funded(acme: Workspace, worker: int, now: datetime):
+def test_what_runs_or_waits_for_its_retry_stays_funded(
+    acme: Workspace, worker: int, now: datetime
+) -> None:
     make_budget(acme, "10")
     runs, waits = submit(acme, 2)
     attempts = [place(runs), place(waits)]
@@ -166,7 +179,7 @@ def test_what_runs_or_waits_for_its_retry_stays_funded(acme: Workspace, worker: 
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_sweep_and_cancels_at_once_never_deadlock(acme: Workspace, now: datetime):
+def test_a_sweep_and_cancels_at_once_never_deadlock(acme: Workspace, now: datetime) -> None:
     make_budget(acme, "10000")
     for _ in range(4):
         jobs = submit(acme, 8)
@@ -197,7 +210,7 @@ def test_a_sweep_and_cancels_at_once_never_deadlock(acme: Workspace, now: dateti
     assert balances_differ() == []
 
 
-def test_a_probes_finding_is_stored_once(executor: Executor):
+def test_a_probes_finding_is_stored_once(executor: Executor) -> None:
     assert executor_health_set(executor_id=executor.id, health="down")
     assert not executor_health_set(executor_id=executor.id, health="down")
     assert Executor.objects.get().health == "down"
@@ -205,7 +218,7 @@ def test_a_probes_finding_is_stored_once(executor: Executor):
 
 def test_a_nudge_waits_for_the_commit(
     db: None, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
-):
+) -> None:
     told: list[str] = []
     monkeypatch.setattr("scheduling.events.nudge", lambda: told.append("now"))
     with django_capture_on_commit_callbacks(execute=True):

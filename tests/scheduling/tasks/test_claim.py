@@ -19,7 +19,9 @@ def worker(transactional_db: None) -> int:
     return make_worker()
 
 
-def test_a_claim_takes_the_attempts_in_the_order_of_the_message(acme: Workspace, worker: int):
+def test_a_claim_takes_the_attempts_in_the_order_of_the_message(
+    acme: Workspace, worker: int
+) -> None:
     attempts = [place(job) for job in submit(acme, 5)][::-1]
     claimed = claim(worker, attempts)
     assert [one.attempt_id for one in claimed] == [one.id for one in attempts]
@@ -28,7 +30,7 @@ def test_a_claim_takes_the_attempts_in_the_order_of_the_message(acme: Workspace,
     assert all(row.started_at and row.lease_until > timezone.now() for row in rows)
 
 
-def test_a_claim_brings_all_that_running_the_work_needs(acme: Workspace, worker: int):
+def test_a_claim_brings_all_that_running_the_work_needs(acme: Workspace, worker: int) -> None:
     executor = make_executor(acme.tenant.workflows.get().pool, "m", models_offered=["m1", "m2"])
     job = submit(acme, seconds=2, idempotent=False)[0]
     one = claim(worker, [place(job, executor=executor)])[0]
@@ -38,12 +40,12 @@ def test_a_claim_brings_all_that_running_the_work_needs(acme: Workspace, worker:
     assert (one.executor, one.executor_kind, one.slots) == ("m", "simulated", 100)
 
 
-def test_a_job_names_its_own_model(acme: Workspace, worker: int):
+def test_a_job_names_its_own_model(acme: Workspace, worker: int) -> None:
     Executor.objects.update(models_offered=["m1", "m2"])
     assert claim(worker, [place(submit(acme, model="m2")[0])])[0].model == "m2"
 
 
-def test_a_message_that_reaches_two_workers_is_claimed_once(acme: Workspace, worker: int):
+def test_a_message_that_reaches_two_workers_is_claimed_once(acme: Workspace, worker: int) -> None:
     other = make_worker()
     for _ in range(5):
         attempts = [place(job) for job in submit(acme, 6)]
@@ -63,29 +65,29 @@ def test_a_message_that_reaches_two_workers_is_claimed_once(acme: Workspace, wor
         assert first | second == {str(one.id) for one in attempts}
 
 
-def test_a_message_that_comes_again_finds_nothing(acme: Workspace, worker: int):
+def test_a_message_that_comes_again_finds_nothing(acme: Workspace, worker: int) -> None:
     attempt = place(submit(acme)[0])
     assert len(claim(worker, [attempt])) == 1
     assert claim(worker, [attempt]) == []
 
 
-def test_a_wrong_fence_finds_nothing(acme: Workspace, worker: int):
+def test_a_wrong_fence_finds_nothing(acme: Workspace, worker: int) -> None:
     attempt = place(submit(acme)[0])
     assert attempts_claim(worker_id=worker, pairs=[(str(attempt.id), 2)]) == []
 
 
-def test_an_attempt_that_its_job_has_passed_is_not_claimed(acme: Workspace, worker: int):
+def test_an_attempt_that_its_job_has_passed_is_not_claimed(acme: Workspace, worker: int) -> None:
     attempt = place(submit(acme)[0])
     Job.objects.update(fence=2)
     assert claim(worker, [attempt]) == []
 
 
-def test_a_canceled_job_is_not_claimed(acme: Workspace, worker: int):
+def test_a_canceled_job_is_not_claimed(acme: Workspace, worker: int) -> None:
     job = submit(acme)[0]
     attempt = place(job)
     job_cancel(job_id=job.id, now=timezone.now(), **WHO)
     assert claim(worker, [attempt]) == []
 
 
-def test_an_empty_message_claims_nothing(acme: Workspace, worker: int):
+def test_an_empty_message_claims_nothing(acme: Workspace, worker: int) -> None:
     assert claim(worker, []) == []

@@ -59,14 +59,16 @@ def live() -> int:
     return Attempt.objects.filter(state__in=["dispatched", "running", "stopping"]).count()
 
 
-def test_a_message_of_three_is_run_and_settled(process: Process, acme: Workspace):
+def test_a_message_of_three_is_run_and_settled(process: Process, acme: Workspace) -> None:
     attempts_run(message(placed(acme, 3)))
     assert until(settled(3))
     assert Job.objects.all()[0].result == {"simulated": True, "seconds": 0.0}
     assert process.cancels == {}
 
 
-def test_the_same_message_again_runs_nothing(process: Process, acme: Workspace, scripted: Scripted):
+def test_the_same_message_again_runs_nothing(
+    process: Process, acme: Workspace, scripted: Scripted
+) -> None:
     scripted.script = [done()]
     told = message(placed(acme))
     attempts_run(told)
@@ -77,7 +79,7 @@ def test_the_same_message_again_runs_nothing(process: Process, acme: Workspace, 
 
 def test_work_that_must_not_run_twice_is_settled_before_the_task_ends(
     process: Process, acme: Workspace
-):
+) -> None:
     attempts_run(message(placed(acme, idempotent=False)))
     assert settled(1)()
 
@@ -88,7 +90,7 @@ def test_work_that_must_not_run_twice_is_settled_before_the_task_ends(
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_whatever_ends_a_run_nothing_stays_live(
     process: Process, acme: Workspace, scripted: Scripted, fault: BaseException, idempotent: bool
-):
+) -> None:
     scripted.script = [done(), fault]
     attempts = placed(acme, 4, idempotent=idempotent)
     with pytest.raises(type(fault)):
@@ -107,13 +109,13 @@ def test_whatever_ends_a_run_nothing_stays_live(
 
 def test_a_failure_is_handed_over_like_a_success(
     process: Process, acme: Workspace, scripted: Scripted
-):
+) -> None:
     scripted.script = [failed(ErrorClass.PROVIDER_ERROR)]
     attempts_run(message(placed(acme)))
     assert until(lambda: Job.objects.filter(state="waiting").exists())
 
 
-def test_a_cancel_ends_the_run_soon(process: Process, acme: Workspace):
+def test_a_cancel_ends_the_run_soon(process: Process, acme: Workspace) -> None:
     attempt = placed(acme, seconds=60)[0]
     thread = threading.Thread(target=attempts_run, args=(message([attempt]),))
     thread.start()
@@ -124,7 +126,7 @@ def test_a_cancel_ends_the_run_soon(process: Process, acme: Workspace):
     assert until(lambda: Job.objects.filter(state="canceled").exists())
 
 
-def test_a_shutdown_waits_for_what_runs(process: Process, acme: Workspace):
+def test_a_shutdown_waits_for_what_runs(process: Process, acme: Workspace) -> None:
     attempt = placed(acme, seconds=0.5)[0]
     thread = threading.Thread(target=attempts_run, args=(message([attempt]),))
     thread.start()
@@ -136,7 +138,7 @@ def test_a_shutdown_waits_for_what_runs(process: Process, acme: Workspace):
 
 def test_a_probe_stores_the_health_of_every_executor_that_is_on(
     acme: Workspace, scripted: Scripted
-):
+) -> None:
     control.executors_probe()
     assert Executor.objects.get().health == "degraded"
     Executor.objects.update(enabled=False, health="down")
@@ -144,7 +146,7 @@ def test_a_probe_stores_the_health_of_every_executor_that_is_on(
     assert Executor.objects.get().health == "down"
 
 
-def test_admission_is_renewed_for_what_is_due(acme: Workspace):
+def test_admission_is_renewed_for_what_is_due(acme: Workspace) -> None:
     submit(acme, not_before=timezone.now() + timedelta(hours=1))
     control.admission_renew()
     assert Job.objects.get().state == "deferred"

@@ -14,6 +14,7 @@ from django.utils import timezone
 from billing.services.prices import prices_forget
 from scheduling.governor.statements import LOST
 from scheduling.models import Attempt, Executor, Job, Worker
+from scheduling.services import settlement
 from scheduling.services.cancel import job_cancel
 from scheduling.services.settlement import Report
 from scheduling.tasks import process as module
@@ -55,13 +56,13 @@ def settled(count: int) -> Callable[[], bool]:
     return lambda: Job.objects.filter(state="done").count() == count
 
 
-def test_a_process_holds_its_lock_until_it_leaves(process: Process):
+def test_a_process_holds_its_lock_until_it_leaves(process: Process) -> None:
     assert locked(process.worker_id)
     leave()
     assert until(lambda: not locked(process.worker_id))
 
 
-def test_a_process_is_registered_once_with_its_threads_and_queues(process: Process):
+def test_a_process_is_registered_once_with_its_threads_and_queues(process: Process) -> None:
     assert present(threads=9, queues=["other"]) is process
     row = Worker.objects.get()
     assert (row.id, row.threads, row.queues) == (process.worker_id, 4, ["simulated"])
@@ -69,7 +70,7 @@ def test_a_process_is_registered_once_with_its_threads_and_queues(process: Proce
 
 def test_the_beat_renews_leases_and_keeps_the_process_seen(
     process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     attempt = running(acme, process)[0]
     Attempt.objects.update(lease_until=timezone.now())
     Worker.objects.update(seen_at=timezone.now() - timedelta(hours=1))
@@ -85,7 +86,7 @@ def test_the_beat_renews_leases_and_keeps_the_process_seen(
         assert cursor.fetchall() == []
 
 
-def test_a_job_that_is_canceled_has_its_event_set(process: Process, acme: Workspace):
+def test_a_job_that_is_canceled_has_its_event_set(process: Process, acme: Workspace) -> None:
     first, second = running(acme, process, 2)
     events = {one.id: threading.Event() for one in (first, second)}
     process.cancels.update(events)
@@ -97,9 +98,9 @@ def test_a_job_that_is_canceled_has_its_event_set(process: Process, acme: Worksp
 
 def test_results_are_settled_in_sets(
     process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     sizes: list[int] = []
-    real = module.attempts_settle
+    real = settlement.attempts_settle
 
     def counted(**asked: Any) -> Any:
         sizes.append(len(asked["reports"]))
@@ -115,9 +116,9 @@ def test_results_are_settled_in_sets(
 
 def test_results_are_kept_while_the_database_is_away(
     process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     calls: list[int] = []
-    real = module.attempts_settle
+    real = settlement.attempts_settle
 
     def flaky(**asked: Any) -> Any:
         calls.append(len(asked["reports"]))
@@ -135,7 +136,7 @@ def test_results_are_kept_while_the_database_is_away(
 
 def test_one_result_that_cannot_be_booked_stops_none_of_the_others_and_is_settled_when_it_can(
     process: Process, acme: Workspace, executor: Executor, monkeypatch: pytest.MonkeyPatch
-):
+) -> None:
     monkeypatch.setattr(module, "PUT_OFF_S", 0.3)
     jobs = submit(acme, 4)
     bad = Executor(id=acme.id, slug="bad", pool=executor.pool, kind="simulated",
@@ -159,8 +160,8 @@ def test_one_result_that_cannot_be_booked_stops_none_of_the_others_and_is_settle
 
 def test_leaving_settles_what_is_left_before_the_lock_is_given_up(
     process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
-):
-    real = module.attempts_settle
+) -> None:
+    real = settlement.attempts_settle
     held: list[bool] = []
 
     def slow(**asked: Any) -> Any:
@@ -176,7 +177,7 @@ def test_leaving_settles_what_is_left_before_the_lock_is_given_up(
     assert Worker.objects.get().threads == 0
 
 
-def test_a_lost_connection_is_made_again_with_the_lock(process: Process):
+def test_a_lost_connection_is_made_again_with_the_lock(process: Process) -> None:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
