@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 from functools import lru_cache
+from urllib.parse import urlsplit
 
 import redis
 from channels.layers import get_channel_layer
@@ -19,7 +20,6 @@ from redis.retry import Retry
 
 log = logging.getLogger(__name__)
 
-NUDGE = "telemachus:nudge"
 LIVE_GROUP = "live"
 TICK = "live.tick"
 
@@ -41,10 +41,15 @@ def valkey_client_new() -> redis.Redis:
     )
 
 
+def nudge_channel() -> str:
+    """Return the channel of nudges; pub/sub knows no database numbers, so the name carries it."""
+    return f"telemachus:nudge:{urlsplit(settings.REDIS_URL).path.strip('/') or 0}"
+
+
 def nudge() -> None:
     """Wake the governor now (best effort)."""
     try:
-        valkey_client().publish(NUDGE, b"1")
+        valkey_client().publish(nudge_channel(), b"1")
     except redis.RedisError as error:
         log.warning("governor not nudged, it wakes by its clock: %s", type(error).__name__)
 

@@ -6,6 +6,7 @@ the home folder are used.
 """
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
@@ -120,7 +121,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": "telemachus"},
+        # Pub/sub knows no database numbers, so the prefix carries it.
+        "CONFIG": {"hosts": [REDIS_URL], "prefix": f"telemachus-{urlsplit(REDIS_URL).path[1:]}"},
     }
 }
 

@@ -94,7 +94,14 @@ class CancelJobs(Endpoint):
         def act() -> Answer:
             canceled: list[str] = []
             before: list[str] = []
-            for job in jobs:  # in the order of their ids, so that two calls cannot deadlock
+            # All jobs first, in the order of arrival, as a settling set takes them: then neither
+            # can hold budgets that the other waits for.
+            list(
+                Job.objects.filter(id__in=[job.id for job in jobs])
+                .order_by("seq")
+                .select_for_update()
+            )
+            for job in jobs:
                 ended = _cancel(job, principal, reason)
                 (canceled if ended is None else before).append(str(job.id))
             return Answer(status=200, body={"canceled": canceled, "ended_before": before})

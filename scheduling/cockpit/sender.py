@@ -46,13 +46,13 @@ class Sender:
         self._drop = drop
         self._subs: dict[str, Subscription] = {}
         self._wake = asyncio.Event()
-        self._tick: tuple[str, int, int] | None = None
+        self._ticked: dict[str, tuple[int, int]] = {}
         self._stopped = False
         self._events: asyncio.Task[None] | None = None
 
     def tick(self, pool: str, epoch: int, seq: int) -> None:
         """Note that a version is there."""
-        self._tick = (pool, epoch, seq)
+        self._ticked[pool] = (epoch, seq)
         self._wake.set()
 
     def stop(self) -> None:
@@ -109,8 +109,9 @@ class Sender:
         while not self._stopped:
             await self._wait(beat_at - time.monotonic())
             self._wake.clear()
-            if self._tick is not None:
-                await self._model.catch_up(*self._tick)
+            for pool, version in list(self._ticked.items()):
+                await self._model.catch_up(pool, *version)
+            if self._ticked:
                 self._look_for_events()
             if time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + HEARTBEAT_S

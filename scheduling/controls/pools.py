@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
 from django.db import transaction
+from django.utils import timezone
 
+from billing.services.prices import UnpricedModel, rule_in_force
 from scheduling.events import nudge_on_commit
 from scheduling.executors.registry import EXECUTORS
 from scheduling.kinds.registry import KINDS
@@ -89,6 +91,7 @@ def executor_put(
     Raises `ControlRefused` for unknown kinds, no slots, or a slug of another pool.
     """
     _check_executor(settings)
+    _check_price(settings)
     wanted = asdict(settings) | {
         "job_kinds": list(settings.job_kinds),
         "models_offered": list(settings.models_offered),
@@ -114,6 +117,15 @@ def executor_put(
         )
     nudge_on_commit()
     return row
+
+
+def _check_price(settings: ExecutorSettings) -> None:
+    """Refuse an executor whose work nothing would price: it could neither be admitted nor booked."""
+    for model in settings.models_offered or [settings.kind]:
+        try:
+            rule_in_force((settings.provider, model), timezone.now())
+        except UnpricedModel as unpriced:
+            raise ControlRefused("provider", str(unpriced)) from unpriced
 
 
 def _check_units(budget: int, reserve: int) -> None:

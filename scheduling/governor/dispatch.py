@@ -143,6 +143,7 @@ def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) ->
         "lifts": [placement.lifts for placement in placements],
         "workspace_lifts": [placement.workspace_lifts for placement in placements],
         "expected": [job.expected_s for job in jobs],
+        "names": [book.config.executor_rows[one.executor].slug for one in placements],
         "reasons": [placement.reason.value for placement in placements],
         "eta_at": [_time(eta.at if eta else None) for eta in etas],
         "eta_finish": [_time(eta.finish if eta else None) for eta in etas],

@@ -22,7 +22,7 @@ from django.db import connection
 from kombu.exceptions import OperationalError as BrokerError
 
 from scheduling.core.policy.cycle import cycle
-from scheduling.events import NUDGE, valkey_client
+from scheduling.events import nudge_channel, valkey_client
 from scheduling.governor import lease
 from scheduling.governor.boot import book_load
 from scheduling.governor.config import config_load
@@ -173,9 +173,11 @@ class Leader:
         if config.policy != self.book.config.policy:
             log.info("policy %d is in force", config.policy.number)
             remember(self.book, self.epoch)
-            served, checked = self.book.served, self.book.checked
-            self.book = book_load(now_s())
-            self.book.served, self.book.checked = served, checked
+            before, self.book = self.book, book_load(now_s())
+            self.book.served, self.book.checked = before.served, before.checked
+            self.book.first_etas = {
+                job: eta for job, eta in before.first_etas.items() if job in self.book.rows
+            }
         else:
             self.book.reconfigure(config)
         self.publisher.touch(lever=True)
@@ -213,7 +215,7 @@ class Nudges:
             if self._subscription is None:
                 client = valkey_client()
                 self._subscription = client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
-                self._subscription.subscribe(NUDGE)
+                self._subscription.subscribe(nudge_channel())
             self._wait(self._subscription, seconds)
         except (redis.RedisError, OSError):
             self._subscription = None

@@ -49,12 +49,12 @@ DISPATCH = f"""
     SELECT * FROM unnest(
         %(jobs)s::uuid[], %(attempts)s::uuid[], %(executors)s::uuid[], %(costs)s::int[],
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
-        %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[],
+        %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[], %(names)s::text[],
         %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
         %(eta_high)s::timestamptz[]
     ) WITH ORDINALITY AS x(
         job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
-        reason, eta_at, eta_finish, eta_low, eta_high, place
+        reason, name, eta_at, eta_finish, eta_low, eta_high, place
     )
 ), free AS MATERIALIZED (
     SELECT j.id FROM scheduling_job j, lead, asked
@@ -81,7 +81,7 @@ DISPATCH = f"""
 ), told AS (
     INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
     SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
-        jsonb_build_object('executor', asked.executor, 'turn', asked.turn, 'class', asked.class,
+        jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
             'cost', asked.cost, 'fence', placed.fence), clock_timestamp()
     FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
 )

@@ -10,7 +10,6 @@ from django.db.models import Q
 from scheduling.models import JobEvent
 from tenants.rbac import Permission, Principal, reach
 
-NOTES = ("executor", "spend", "by")
 NOTE_LENGTH = 60
 
 
@@ -76,5 +75,16 @@ def _note(data: object) -> str:
     """Return the facts of an event that are safe and short: who, where, how much."""
     if not isinstance(data, dict):
         return ""
-    known = [f"{name} {data[name]}"[:NOTE_LENGTH] for name in NOTES if data.get(name)]
-    return ", ".join(known)
+    told = {
+        "on {}": data.get("executor"),
+        "${}": _money(data.get("spend")),
+        "by {}": data.get("by"),
+    }
+    return ", ".join(words.format(value)[:NOTE_LENGTH] for words, value in told.items() if value)
+
+
+def _money(text: object) -> str:
+    """Return an amount without the zeros that say nothing, an empty text for none."""
+    if not isinstance(text, str) or "." not in text:
+        return ""
+    return text.rstrip("0").rstrip(".") if text.strip("0.") else ""

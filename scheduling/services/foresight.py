@@ -25,6 +25,7 @@ class Foresight:
     rows: Rows | None
     _added: dict[tuple[str, str], int] = field(default_factory=dict)
     _taken: int = 0
+    _started: int = 0
 
     @classmethod
     def read(cls, client: redis.Redis, pool: str, now: float) -> "Foresight":
@@ -38,13 +39,19 @@ class Foresight:
         return cls(header, rows) if fresh and rows is not None else cls(None, None)
 
     def starts_now(self, cost: int) -> bool:
-        """Tell whether nothing waits and the units are free; counts the unit as taken if so."""
+        """Tell whether nothing waits, and units and a slot are free; counts them as taken if so."""
         if self.header is None or self.header.startable:
             return False
         free = self.header.budget - self.header.reserve - self.header.in_use - self._taken
-        if cost > free:
+        slots = sum(
+            max(0, one.slots - one.in_use)
+            for one in self.header.executors
+            if one.enabled and not one.draining
+        )
+        if cost > free or self._started >= slots:
             return False
         self._taken += cost
+        self._started += 1
         return True
 
     def place(

@@ -145,7 +145,7 @@ def test_without_tiers_both_long_context_rules_agree(mode, parts):
 @settings(max_examples=3, deadline=None)
 @given(st.integers())
 def test_ten_thousand_random_charges_add_up_exactly(seed):
-    random = Random(seed)  # noqa: S311  (no secret)
+    random = Random(seed)
     cheap = rule(input="0.15", output="0.6")
     usages = [(random.randrange(10**6), random.randrange(10**5)) for _ in range(10_000)]
     charged = sum(

@@ -8,14 +8,12 @@ import os
 import sys
 
 import django
+from django.utils.module_loading import import_string as found
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "telemachus.settings")
 
 
 def main(budget: int, share_by: str) -> dict[str, str]:
-    # Django's models can be imported only after django.setup(), hence by name and late.
-    from django.utils.module_loading import import_string as found
-
     by = {"acting_user": "test", "reason": "a test's scene"}
     found("scheduling.controls.policies.policy_publish")(
         body={"share_by": share_by}, note="a test's policy", acting_user="test"

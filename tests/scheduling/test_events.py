@@ -9,7 +9,7 @@ import redis
 from django.conf import settings
 
 from scheduling import events
-from scheduling.events import NUDGE, TickPublisher, nudge, valkey_client
+from scheduling.events import TickPublisher, nudge, nudge_channel, valkey_client
 from scheduling.governor.loop import Clock, Nudges
 
 
@@ -76,7 +76,7 @@ def test_the_client_of_a_process_is_one_and_does_not_decode() -> None:
 def test_a_nudge_carries_nothing() -> None:
     with redis.Redis.from_url(settings.REDIS_URL) as client:
         subscription = client.pubsub(ignore_subscribe_messages=True)
-        subscription.subscribe(NUDGE)
+        subscription.subscribe(nudge_channel())
         subscription.get_message(timeout=1)
         nudge()
         message = subscription.get_message(timeout=2)

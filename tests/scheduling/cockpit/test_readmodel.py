@@ -90,7 +90,7 @@ def test_events_reach_only_those_who_see_the_tenant_and_late_ones_are_found(peop
     rows = feed.rows(seen)
     assert [row[0] for row in rows] == [60, 40]
     assert "beta" not in str(rows)
-    assert rows[0][6] == "executor gpu-a"
+    assert rows[0][6] == "on gpu-a"
     assert [row[0] for row in feed.rows(OPERATOR)] == [70, 60, 40]
 
 

@@ -16,7 +16,7 @@ from scheduling.models import Executor, Mission, PolicyVersion, Pool, Workflow
 from scheduling.selectors.policy import active_policy
 from tenants.controls import ControlRefused, control_number
 from tenants.models import AuditEntry, Tenant
-from tests.scheduling.factories import WHO, make_executor, make_policy, make_pool
+from tests.scheduling.factories import WHO, make_executor, make_policy, make_pool, make_price
 from tests.scheduling.factories import make_workflow as put
 
 pytestmark = pytest.mark.django_db
@@ -92,7 +92,13 @@ def test_a_wrong_executor_is_refused(pool: Pool, field: str, wrong: dict[str, An
     assert not Executor.objects.exists()
 
 
+def test_an_executor_whose_work_nothing_would_price_is_refused(pool: Pool) -> None:
+    refused("provider", lambda: make_executor(pool, "x"))
+    assert not Executor.objects.exists()
+
+
 def test_an_executor_is_made_then_changed_then_left_alone(pool: Pool) -> None:
+    make_price()
     make_executor(pool, "x", slots=2)
     number = control_number()
     make_executor(pool, "x", slots=3)
@@ -104,6 +110,7 @@ def test_an_executor_is_made_then_changed_then_left_alone(pool: Pool) -> None:
 
 
 def test_an_executors_slug_belongs_to_one_pool(pool: Pool) -> None:
+    make_price()
     make_executor(pool, "x")
     other = make_pool("other")
     refused("slug", lambda: make_executor(other, "x"))

@@ -48,7 +48,7 @@ def test_a_range_is_never_inside_out(ratios, wait):
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_four_of_five_next_jobs_fall_into_the_range(seed):
-    dice = random.Random(seed)  # noqa: S311 - a sample, not a secret
+    dice = random.Random(seed)
     ratios = [dice.lognormvariate(0, 0.7) for _ in range(5000)]
     found = calibrated(ratios[:1000])
     inside = sum(found.low <= ratio <= found.high for ratio in ratios[1000:]) / 4000

@@ -107,6 +107,15 @@ def test_without_a_snapshot_a_job_is_queued_without_a_place(acme: Workspace) -> 
     assert (decision.verdict, decision.reason, decision.place) == ("queued", "in_order", None)
 
 
+def sim_row(**more: Any) -> snapshot.ExecutorRow:
+    fields: dict[str, Any] = {
+        "id": "e1", "slug": "sim", "kind": "simulated", "slots": 10, "configured_slots": 10,
+        "in_use": 8, "health": "ok", "circuit": "closed", "enabled": True, "draining": False,
+        "tenant": None, "models": [],
+    }  # fmt: skip
+    return snapshot.ExecutorRow(**(fields | more))
+
+
 def header(pool: Pool, space: Workspace, **more: Any) -> snapshot.Header:
     row = snapshot.TenantRow(
         id=str(space.tenant_id), slug="acme", name="", weight=1, held=False, waiting=0, running=0,
@@ -123,7 +132,7 @@ def header(pool: Pool, space: Workspace, **more: Any) -> snapshot.Header:
         "clear_high": None, "tenants": [row, other], "workspaces": ["w"],
         "workflows": [("w", "build")],
         "classes": ["incident", "expedite", "critical", "normal", "batch"],
-        "reasons": ["in_order"], "executors": [], "running": [], "eta_mean_error_s": None,
+        "reasons": ["in_order"], "executors": [sim_row()], "running": [], "eta_mean_error_s": None,
         "eta_hit_rate": None, "rows_seq": 1,
     }  # fmt: skip
     return snapshot.Header(**(fields | more))
@@ -139,6 +148,14 @@ def waiting(tenant: int, turn: int, finish: float, job_class: int = 3) -> tuple[
 def publish(pool: Pool, space: Workspace, rows: list[tuple[object, ...]], **more: Any) -> None:
     told = header(pool, space, startable=len(rows), total=len(rows), **more)
     snapshot.write(valkey_client(), told, snapshot.pack(rows))
+
+
+@pytest.mark.parametrize("more", [{"slots": 0}, {"in_use": 10}, {"draining": True}])
+def test_without_a_free_slot_no_job_is_promised_to_start_at_once(
+    acme: Workspace, pool: Pool, more: dict[str, Any]
+) -> None:
+    publish(pool, acme, [], executors=[sim_row(**more)])
+    assert accepted(acme).decision.verdict == "queued"
 
 
 def test_where_nothing_waits_and_units_are_free_a_job_is_admitted(
@@ -262,7 +279,8 @@ def test_a_model_that_nobody_offers_is_denied_by_its_name(acme: Workspace, pool:
 
 
 def test_an_offer_without_a_price_is_denied_until_it_is_priced(acme: Workspace, pool: Pool) -> None:
-    make_executor(pool, "paid", provider="other", models_offered=["m"])
+    make_executor(pool, "paid", models_offered=["m"])
+    Executor.objects.filter(slug="paid").update(provider="other")
     assert verdict(acme, model="m") == ("denied", "unpriced_model")
     make_price("other", "m", output="10")
     make_budget(acme, "9")
