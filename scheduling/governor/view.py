@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from scheduling.core.capacity import planned_end
-from scheduling.core.eta.calibration import calibrated, score
+from scheduling.core.eta.calibration import SLACK_S, calibrated, score
 from scheduling.core.eta.forecast import Forecast, expecting, forecast
 from scheduling.core.order.full import columns_of, full_order
 from scheduling.core.policy.cycle import waits
@@ -143,8 +143,9 @@ def _times(book: Book, stamp: Stamp, found: Forecast, jobs: Sequence[Job], rows:
     rows["approximate"][:count] = at >= found.exact
     range_of = calibrated(_ratios(book))
     wait = np.maximum(0.0, rows["finish"][:count] - stamp.now)
-    rows["low"][:count] = stamp.now + wait * range_of.low
-    rows["high"][:count] = stamp.now + wait * range_of.high
+    low = np.minimum(wait * range_of.low, wait - SLACK_S)  # as Calibration.around, for columns
+    rows["low"][:count] = stamp.now + np.maximum(0.0, low)
+    rows["high"][:count] = stamp.now + np.maximum(wait * range_of.high, wait + SLACK_S)
 
 
 def _first_etas(book: Book, stamp: Stamp, jobs: Sequence[Job], rows: Rows) -> dict[str, FirstEta]:

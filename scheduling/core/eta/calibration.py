@@ -15,6 +15,7 @@ from statistics import fmean
 
 FEWEST = 20
 FALLBACK = (0.5, 2.0)
+SLACK_S = 1.0
 _TAIL = 0.1
 
 
@@ -27,9 +28,14 @@ class Calibration:
     samples: int = 0
 
     def around(self, eta: float, now: float) -> tuple[float, float]:
-        """Return the range (from, to) of an `eta`, epoch seconds; it never begins before `now`."""
+        """Return the range (from, to) of an `eta`, epoch seconds; it never begins before `now`.
+
+        It reaches at least `SLACK_S` to either side: no estimate is finer than the steps in which
+        work is placed and settled.
+        """
         wait = max(0.0, eta - now)
-        return now + wait * self.low, now + wait * self.high
+        low, high = min(wait * self.low, wait - SLACK_S), max(wait * self.high, wait + SLACK_S)
+        return now + max(0.0, low), now + high
 
 
 def calibrated(ratios: Iterable[float]) -> Calibration:

@@ -16,7 +16,7 @@ from telemachus.local.ports import free_port
 from telemachus.management.commands.up import port_number
 
 MODEL_DELAY_S = 0.3
-EXPECTED_S = 0.4
+EXPECTED_S = 0.5
 READY = "telemachus is up: "
 READY_WAIT_S = 120.0
 STOP_WAIT_S = 30.0
@@ -42,6 +42,7 @@ class Command(BaseCommand):
             home = ensure_home(home_folder())
         except LocalServiceError as error:
             raise CommandError(str(error)) from error
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as Ctrl-C does
         log = home / "demo.log"
         model_port = free_port()
         self.stdout.write(f"Starting everything; the processes' log is {_short(log)}")

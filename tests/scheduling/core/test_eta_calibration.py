@@ -37,7 +37,12 @@ def test_ratios_that_are_no_positive_number_are_left_out():
 
 
 def test_a_range_never_begins_before_now():
-    assert Calibration().around(NOW - 5, NOW) == (NOW, NOW)
+    assert Calibration().around(NOW - 5, NOW) == (NOW, NOW + 1)
+
+
+def test_no_range_is_finer_than_the_steps_in_which_work_is_placed():
+    assert Calibration(low=0.9, high=1.1).around(NOW + 2, NOW) == (NOW + 1, NOW + 3)
+    assert Calibration(low=0.9, high=1.1).around(NOW + 0.5, NOW) == (NOW, NOW + 1.5)
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=FEWEST), st.floats(0, 1e6))
