@@ -13,7 +13,9 @@ if [ -n "${PYTEST:-}" ]; then
     exit
 fi
 $python -m coverage erase
-$python -m coverage run -m pytest -q
+alone="tests/e2e tests/chaos"  # these run whole systems: one at a time
+$python -m coverage run -m pytest -q -n 2 --dist loadfile $(printf -- '--ignore %s ' $alone) tests
+$python -m coverage run -m pytest -q $alone
 port=$($python -c 'from telemachus.local.ports import free_port; print(free_port())')
 TELEMACHUS_HOME=var/test-demo $python -m coverage run manage.py demo --exit --port "$port"
 $python -m coverage combine --quiet

@@ -15,8 +15,8 @@ from telemachus.local.home import BASE_DIR, ensure_home, home_folder
 from telemachus.local.ports import free_port
 from telemachus.management.commands.up import port_number
 
-MODEL_DELAY_S = 0.3
-EXPECTED_S = 0.5
+MODEL_DELAY_S = 0.2
+EXPECTED_S = 0.35
 READY = "telemachus is up: "
 READY_WAIT_S = 120.0
 STOP_WAIT_S = 30.0
