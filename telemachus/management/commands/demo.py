@@ -48,13 +48,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Starting everything; the processes' log is {_short(log)}")
         system = System(port, model_port, model_delay, log)
         try:
-            address = system.wait_ready()
-            run = ("demo_run", "--url", address, "--model-url", f"http://127.0.0.1:{model_port}")
-            expected = str(EXPECTED_S - MODEL_DELAY_S + model_delay)
-            code = subprocess.run(_manage(*run, "--expected", expected), check=False).returncode  # noqa: S603 (our own command)
-            if code:
-                message = f"the demo's run ended with status {code}; see {_short(log)}"
-                raise CommandError(message)
+            _run(system, model_port, EXPECTED_S - MODEL_DELAY_S + model_delay)
             if not options["exit"]:
                 self.stdout.write("It stays up until Ctrl-C.")
                 system.wait()
@@ -64,13 +58,23 @@ class Command(BaseCommand):
             system.stop()
 
 
+def _run(system: "System", model_port: int, expected_s: float) -> None:
+    """Run the demo's jobs against the system once it is ready; raise CommandError if they fail."""
+    where = ("--url", system.wait_ready(), "--model-url", f"http://127.0.0.1:{model_port}")
+    command = _manage("demo_run", *where, "--expected", str(expected_s))
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 (our own command)
+    if code:
+        message = f"the demo's run ended with status {code}; see {_short(system.log)}"
+        raise CommandError(message)
+
+
 class System:
     """`manage.py up` as a child, its log in a file."""
 
     def __init__(self, port: int, model_port: int, model_delay_s: float, log: Path) -> None:
         """Start it."""
         options = ("--port", str(port), "--model-port", str(model_port))
-        self._log = log
+        self.log = log
         self._address = ""
         self._ready = threading.Event()
         self._last: list[str] = []
@@ -110,7 +114,7 @@ class System:
 
     def _read(self) -> None:
         pipe: IO[str] | None = self._process.stdout
-        with self._log.open("w", encoding="utf-8") as log:
+        with self.log.open("w", encoding="utf-8") as log:
             for line in pipe or ():
                 log.write(line)
                 log.flush()
