@@ -1,6 +1,7 @@
 """The process's copy of the order: one load for all, and what happens when the broker is away."""
 
 import asyncio
+import threading
 import logging
 
 import pytest
@@ -22,13 +23,18 @@ ACME = Viewer(user_id=2, name="vera", tenants=frozenset({IDS["acme"]}))
 async def test_fifty_sockets_share_one_load(publish: Publish) -> None:
     publish(mixed(3), 1)
     asked = []
+    all_ask = threading.Event()
 
     def client() -> redis.Redis:
         asked.append(1)
+        assert all_ask.wait(10)
         return valkey_client()
 
     model = ReadModel(client)
-    await asyncio.gather(*(model.refresh() for _ in range(50)))
+    askers = [asyncio.create_task(model.refresh()) for _ in range(50)]
+    await asyncio.sleep(0.1)
+    all_ask.set()
+    await asyncio.gather(*askers)
     assert len(asked) == 1
     assert model.has(model.boards()[0].header.pool, 1, 1)
 
