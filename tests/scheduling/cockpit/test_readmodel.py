@@ -1,8 +1,8 @@
 """The process's copy of the order: one load for all, and what happens when the broker is away."""
 
 import asyncio
-import threading
 import logging
+import threading
 
 import pytest
 import redis
