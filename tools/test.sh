@@ -14,7 +14,7 @@ if [ -n "${PYTEST:-}" ]; then
 fi
 $python -m coverage erase
 alone="tests/e2e tests/chaos"  # these run whole systems: one at a time
-$python -m coverage run -m pytest -q -n 2 --dist loadfile $(printf -- '--ignore %s ' $alone) tests
+$python -m coverage run -m pytest -q -n 2 --dist worksteal $(printf -- '--ignore %s ' $alone) tests
 $python -m coverage run -m pytest -q $alone
 port=$($python -c 'from telemachus.local.ports import free_port; print(free_port())')
 TELEMACHUS_HOME=var/test-demo $python -m coverage run manage.py demo --exit --port "$port"

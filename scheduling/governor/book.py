@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 
 from scheduling.core.eta.calibration import Checked
 from scheduling.core.order.order import Order
@@ -17,7 +18,7 @@ from scheduling.core.policy.state import PoolState
 from scheduling.core.states import LIVE_ATTEMPTS, JobState
 from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import Config, TenantFacts
-from scheduling.governor.durations import Durations
+from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,8 @@ class Book:
 
     `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
     correction was applied and is not yet stored; `checked` the ETAs that came due; `moves` what
-    happened in each pool since its read model was last made.
+    happened in each pool since its read model was last made; `runs` the last run times in seconds
+    by executor.
     """
 
     config: Config
@@ -90,6 +92,7 @@ class Book:
     checked: deque[Checked] = field(default_factory=lambda: deque(maxlen=CHECKED_LAST))
     served: dict[tuple[str, str], int] = field(default_factory=dict)
     moves: dict[str, Moves] = field(default_factory=dict)
+    runs: dict[str, deque[float]] = field(default_factory=dict)
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""
@@ -137,6 +140,10 @@ class Book:
     def moves_of(self, pool: str) -> Moves:
         """Return what happened in a pool since its read model was last made."""
         return self.moves.setdefault(pool, Moves())
+
+    def run_s(self) -> dict[str, float]:
+        """Return the mean of the last run times by executor."""
+        return {executor: fmean(runs) for executor, runs in self.runs.items()}
 
     def knows(self, row: JobRow) -> bool:
         """Tell whether the settings name everything that the row names."""
@@ -252,6 +259,9 @@ class Book:
         if attempt.state == "complete" and attempt.ended_at is not None:
             self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
             self._check_eta(attempt, attempt.ended_at)
+            if attempt.ran_s is not None:
+                runs = self.runs.setdefault(attempt.executor, deque(maxlen=LAST_RUNS))
+                runs.append(attempt.ran_s)
 
     def correct(self, row: JobRow, attempt: AttemptRow) -> None:
         """Apply the difference between the charge taken and the one that came true.

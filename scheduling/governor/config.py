@@ -1,6 +1,7 @@
 """The settings that a governor schedules by, read as one picture and compared with the last."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from django.db import connection
@@ -15,6 +16,9 @@ from tenants.controls import control_number
 from tenants.models import Tenant, Workspace
 
 WORKER_SEEN_S = 5
+LIST_S = 0.5
+"""The most expected work, in seconds, that one message carries, unless it is a single attempt."""
+LIST_MOST = 32
 
 _THREADS = """
 SELECT q.name, sum(w.threads) FROM scheduling_worker w,
@@ -80,8 +84,11 @@ class Config:
     caps: dict[LimitKey, int] = field(default_factory=dict)
 
 
-def config_load() -> Config:
-    """Read all settings; the control number first, so that a later change is seen again."""
+def config_load(run_s: Mapping[str, float] = {}) -> Config:
+    """Read all settings; the control number first, so that a later change is seen again.
+
+    `run_s` are the mean run times by executor, as far as they were measured.
+    """
     control = control_number()
     tenants = list(Tenant.objects.all())
     workspaces = list(Workspace.objects.select_related("tenant"))
@@ -92,7 +99,7 @@ def config_load() -> Config:
         policy=active_policy(),
         pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
         pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
-        executors=_executors(rows),
+        executors=_executors(rows, run_s),
         executor_rows={str(row.id): _executor(row) for row in rows},
         tenants={str(one.id): _tenant(one) for one in tenants},
         workspaces={str(one.id): _workspace(one) for one in workspaces},
@@ -136,18 +143,29 @@ def _caps(
     return caps
 
 
-def _executors(rows: list[Executor]) -> dict[str, dict[str, types.Executor]]:
-    """Return each pool's executors with the slots that live worker threads can serve."""
+def _executors(
+    rows: list[Executor], run_s: Mapping[str, float]
+) -> dict[str, dict[str, types.Executor]]:
+    """Return each pool's executors with the slots that live worker threads can serve.
+
+    Short work is dispatched ahead, up to one short list a thread: a thread that waited for the
+    governor after each of many short runs would mostly wait.
+    """
     threads = _threads()
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
-        slots = min(row.slots, threads.get(row.kind, 0))
+        slots = min(row.slots, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))
         if row.circuit == Circuit.HALF_OPEN:
             slots = min(slots, 1)
         pools[str(row.pool_id)][str(row.id)] = core_executor(
             row, slots=slots, available=is_available(row)
         )
     return dict(pools)
+
+
+def ahead(run_s: float | None) -> int:
+    """Return how many attempts a thread may have before it: as many as one list of them carries."""
+    return 1 if run_s is None else max(1, min(LIST_MOST, int(LIST_S / max(run_s, 0.001))))
 
 
 def is_available(row: Executor) -> bool:

@@ -17,15 +17,12 @@ from django.db import connection
 
 from scheduling.core.types import Placement
 from scheduling.governor.book import Book
+from scheduling.governor.config import LIST_MOST, LIST_S
 from scheduling.governor.lease import require
 from scheduling.governor.rows import AttemptRow
 from scheduling.governor.statements import DISPATCH, REMEMBER
 from scheduling.tasks.execute import attempts_run
 from tenants.ids import new_id
-
-LIST_S = 0.5
-"""The most expected work, in seconds, that one message carries, unless it is a single attempt."""
-LIST_MOST = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +169,7 @@ def _attempt(placement: Placement, taken: tuple[str, int]) -> AttemptRow:
         eta_finish=None,
         eta_low=None,
         eta_high=None,
+        ran_s=None,
     )
 
 

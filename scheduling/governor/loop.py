@@ -166,7 +166,7 @@ class Leader:
             self._reconfigure()
 
     def _reconfigure(self) -> None:
-        config = config_load()
+        config = config_load(self.book.run_s())
         self._control = config.control
         if config == self.book.config:
             return
@@ -175,6 +175,7 @@ class Leader:
             remember(self.book, self.epoch)
             before, self.book = self.book, book_load(now_s())
             self.book.served, self.book.checked = before.served, before.checked
+            self.book.runs = before.runs
             self.book.first_etas = {
                 job: eta for job, eta in before.first_etas.items() if job in self.book.rows
             }

@@ -60,6 +60,7 @@ class AttemptRow:
     eta_finish: float | None
     eta_low: float | None
     eta_high: float | None
+    ran_s: float | None
 
 
 _JOB_WIDTH = len(JobRow.__slots__)

@@ -20,7 +20,8 @@ ATTEMPT_COLUMNS = (
     "extract(epoch FROM a.dispatched_at)::float8, "
     "extract(epoch FROM a.ended_at)::float8, extract(epoch FROM a.eta_at)::float8, "
     "extract(epoch FROM a.eta_finish)::float8, extract(epoch FROM a.eta_low)::float8, "
-    "extract(epoch FROM a.eta_high)::float8"
+    "extract(epoch FROM a.eta_high)::float8, "
+    "extract(epoch FROM a.ended_at - a.started_at)::float8"
 )
 
 PICKUP = f"""

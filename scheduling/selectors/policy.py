@@ -1,6 +1,8 @@
 """The policy in force, and executors and pools as the core sees them."""
 
 from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
 
 from scheduling.core import types
 from scheduling.core.policy.document import policy_from_dict
@@ -10,8 +12,18 @@ from scheduling.models import Executor, PolicyVersion, Pool
 
 def active_policy() -> Policy:
     """Return the active policy version; raise `PolicyVersion.DoesNotExist` when there is none."""
-    version = PolicyVersion.objects.get(state="active")
-    return replace(policy_from_dict(version.body), number=version.number)
+    active = PolicyVersion.objects.filter(state="active")
+    found = active.values_list("number", "published_at").first()
+    if found is None:
+        raise PolicyVersion.DoesNotExist("no policy version is active; publish one")
+    return _policy(*found)
+
+
+@lru_cache(maxsize=8)
+def _policy(number: int, _published_at: datetime) -> Policy:
+    """Return a version's settings; they never change, so they are read once a process."""
+    version = PolicyVersion.objects.get(number=number)
+    return replace(policy_from_dict(version.body), number=number)
 
 
 def core_pool(pool: Pool) -> types.Pool:

@@ -17,8 +17,8 @@ from tests.chaos.monkey import Monkey
 from tests.e2e.invariants import VIOLATIONS, violations
 from tests.e2e.system import System
 
-SECONDS = float(os.environ.get("CHAOS_SECONDS", "25"))
-JOBS = int(os.environ.get("CHAOS_JOBS", "150"))
+SECONDS = float(os.environ.get("CHAOS_SECONDS", "18"))
+JOBS = int(os.environ.get("CHAOS_JOBS", "120"))
 SEED = int(os.environ.get("CHAOS_SEED", str(random.randrange(10**6))))
 UNITS = 8
 TENANTS = ("one", "two", "three", "four")
