@@ -1,7 +1,11 @@
-"""The Celery application: acks late, prefetch 1, no result backend.
+"""The Celery application: acks early, no prefetch, no result backend.
 
 The broker carries messages, never truth: leases and fences live in PostgreSQL, so a redelivered
-or lost message changes nothing.
+or lost message changes nothing, and an attempt that nobody claims is sent again. Late acks would
+add nothing to that, and they cost: when the broker's connection is lost while tasks run, a late ack
+to the closed channel ends the whole worker (seen with Celery 5.7 and kombu 5.7: AttributeError in
+kombu's Redis transport), and with it work that was fine. A worker fetches a message only when a
+thread is free for it, so none is hoarded while another worker is idle.
 """
 
 import os

@@ -1,7 +1,7 @@
 """What the demo needs in a running system: a pool, the model's executor, three tenants, people.
 
-Every run may find what an earlier one left: things are made once, set to the demo's values, and
-each run's jobs are told apart by a mission of their own.
+Every run may find what an earlier one left: things are made once, set to the demo's values, jobs
+of a run that was broken off are canceled, and each run's jobs have a mission of their own.
 """
 
 import secrets
@@ -16,7 +16,8 @@ from billing.services.budgets import Ceiling, budget_set
 from billing.services.price_import import prices_import
 from scheduling.controls.pools import ExecutorSettings, executor_put, pool_create, pool_dial
 from scheduling.controls.workflows import WorkflowSettings, mission_create, workflow_put
-from scheduling.models import Mission, Pool
+from scheduling.models import Job, Mission, Pool
+from scheduling.services.cancel import job_cancel
 from telemachus.local.model_api import MODEL_ID
 from tenants.controls import tenant_weight
 from tenants.keys import key_issue
@@ -73,12 +74,19 @@ def scene_set(*, endpoint: str, expected_s: float) -> Scene:
     """Make or mend the scene for a model server at `endpoint`."""
     prices_import(now=datetime.now(UTC))
     mission = f"demo-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    _cancel_leftovers()
     pool = _pool()
     executor_put(
         slug=EXECUTOR, pool=pool, settings=_executor(endpoint), acting_user=DEMO, reason=WHY
     )
     actors = tuple(_actor(part, pool, mission, expected_s) for part in PARTS)
     return Scene(mission=mission, actors=actors, password=_operator())
+
+
+def _cancel_leftovers() -> None:
+    left = Job.objects.filter(mission__slug__startswith="demo-", finished_at=None).order_by("seq")
+    for job_id in left.values_list("id", flat=True):
+        job_cancel(job_id=job_id, now=datetime.now(UTC), acting_user=DEMO, reason=WHY)
 
 
 def _executor(endpoint: str) -> ExecutorSettings:

@@ -4,6 +4,7 @@ import sys
 import time
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError, connection
 from tqdm import tqdm
 
 from telemachus.demo.clients import SubmissionFailed, submit_all
@@ -53,13 +54,25 @@ class Command(BaseCommand):
         end = time.monotonic() + timeout_s
         with tqdm(total=total, unit="job", file=sys.stderr, mininterval=0.5) as bar:
             while bar.n < total:
-                states = counts(scene.mission)
+                states = _counts(scene.mission)
+                if states is None:
+                    time.sleep(POLL_S)
+                    continue
                 bar.update(sum(states.get(state, 0) for state in ENDED) - bar.n)
                 bar.set_postfix(running=states.get("running", 0), refresh=False)
                 if time.monotonic() > end:
                     message = f"not all jobs ended within {timeout_s:.0f} s: {states}"
                     raise CommandError(message)
                 time.sleep(POLL_S)
+
+
+def _counts(mission: str) -> dict[str, int] | None:
+    """Return the run's jobs by state; None while the database is away."""
+    try:
+        return counts(mission)
+    except (OperationalError, InterfaceError):
+        connection.close()
+        return None
 
 
 def broken_promises(found: Findings) -> list[str]:
