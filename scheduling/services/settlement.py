@@ -78,7 +78,8 @@ def _locked(ids: list[uuid.UUID]) -> list[Attempt]:
             [ids],
         )
     rows = Attempt.objects.filter(id__in=ids).select_for_update(of=("self",)).order_by("job__seq")
-    return list(rows.select_related("job__workflow", "executor"))
+    large = ("job__payload", "job__result", "job__error", "usage")
+    return list(rows.select_related("job__workflow", "executor").defer(*large))
 
 
 def _is_live(attempt: Attempt, report: Report) -> bool:
