@@ -46,7 +46,7 @@ class TenantFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The whole run. `gap` is the largest S_u/w_u - S_v/w_v, of which law 2 bounds each."""
+    """The whole run; `faults` are what should never be seen."""
 
     placed: list[Placed]
     tenants: list[TenantFinding]
@@ -95,10 +95,15 @@ def _placements(mission: str) -> list[Placed]:
 
 
 def _contested(placed: list[Placed]) -> list[Placed]:
-    """Return the placements made while jobs of all three tenants waited."""
-    begins = max(min(p.submitted_at for p in placed if p.tenant == slug) for slug in WEIGHTS)
-    last = {slug: max(i for i, p in enumerate(placed) if p.tenant == slug) for slug in WEIGHTS}
-    return [p for i, p in enumerate(placed) if p.at >= begins and i <= min(last.values())]
+    """Return the placements made while jobs of all three tenants waited.
+
+    That is from the first placement of the tenant that came last, for the instant at which its
+    first job began to wait is in no row, to the last placement of the one that is done first.
+    """
+    numbers = {slug: [i for i, p in enumerate(placed) if p.tenant == slug] for slug in WEIGHTS}
+    first = max(own[0] for own in numbers.values())
+    last = min(own[-1] for own in numbers.values())
+    return placed[first : last + 1]
 
 
 def _served_while_all_waited(placed: list[Placed]) -> dict[str, int]:
@@ -109,15 +114,22 @@ def _served_while_all_waited(placed: list[Placed]) -> dict[str, int]:
 
 
 def _is_lawful(placed: list[Placed]) -> bool:
-    """Check law 2 after every placement: S_u/w_u - S_v/w_v < 1 + cmax_u/w_u."""
+    """Check law 2 after every placement.
+
+    From equal positions S_u/w_u - S_v/w_v < 1 + cmax_u/w_u. The count begins in mid-run, where v
+    may be ahead of u by as much as the same law allows it, 1 + cmax_v/w_v, which is added.
+    """
     served = dict.fromkeys(WEIGHTS, 0)
     for one in _contested(placed):
         served[one.tenant] += one.cost
-        for u, weight in WEIGHTS.items():
-            bound = 1 + LARGEST[u] / weight
-            if any(served[u] / weight - served[v] / WEIGHTS[v] >= bound for v in WEIGHTS):
-                return False
+        position = {slug: served[slug] / weight for slug, weight in WEIGHTS.items()}
+        if any(position[u] - position[v] >= _step(u) + _step(v) for u in WEIGHTS for v in WEIGHTS):
+            return False
     return True
+
+
+def _step(slug: str) -> float:
+    return 1 + LARGEST[slug] / WEIGHTS[slug]
 
 
 def _smallest_place(placed: list[Placed]) -> int:
