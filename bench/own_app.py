@@ -34,7 +34,7 @@ from tenants.models import Workspace
 from tenants.services import tenant_create, workspace_create
 
 TENANTS = (("north", 2), ("south", 1), ("west", 1))
-UNITS = SLOTS = 64
+UNITS = SLOTS = 512
 EXPECTED_S = {"work": 0.01, "sleep": 0.1}
 """What the workflows say of their jobs; the governor learns the true seconds as they run."""
 CEILING = Decimal(1_000_000_000)

@@ -6,7 +6,7 @@ standing in a line (paused, deferred, waiting for a retry) are `parked` with the
 """
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -17,7 +17,7 @@ from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.state import PoolState
 from scheduling.core.states import LIVE_ATTEMPTS, JobState
 from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
-from scheduling.governor.config import Config, TenantFacts
+from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
 
@@ -76,8 +76,8 @@ class Book:
 
     `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
     correction was applied and is not yet stored; `checked` the ETAs that came due; `moves` what
-    happened in each pool since its read model was last made; `runs` the last run times in seconds
-    by executor.
+    happened in each pool since its read model was last made; `runs` the last seconds that a
+    thread worked, by executor and by workflow (without what they waited in a list or for settling).
     """
 
     config: Config
@@ -142,8 +142,18 @@ class Book:
         return self.moves.setdefault(pool, Moves())
 
     def run_s(self) -> dict[str, float]:
-        """Return the mean of the last run times by executor."""
-        return {executor: fmean(runs) for executor, runs in self.runs.items()}
+        """Return the mean of the last run times by executor and by workflow."""
+        return {key: fmean(runs) for key, runs in self.runs.items()}
+
+    def has_plenty(self) -> bool:
+        """Tell whether the threads of some kind have several attempts each before them."""
+        before: Counter[str] = Counter()
+        for state in self.states.values():
+            for executor, count in state.busy.items():
+                known = self.config.executor_rows.get(executor)
+                before[known.kind if known else ""] += count
+        threads = self.config.threads
+        return any(0 < PLENTY * threads.get(kind, 0) <= count for kind, count in before.items())
 
     def knows(self, row: JobRow) -> bool:
         """Tell whether the settings name everything that the row names."""
@@ -260,8 +270,8 @@ class Book:
             self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
             self._check_eta(attempt, attempt.ended_at)
             if attempt.ran_s is not None:
-                runs = self.runs.setdefault(attempt.executor, deque(maxlen=LAST_RUNS))
-                runs.append(attempt.ran_s)
+                for key in (attempt.executor, row.workflow):
+                    self.runs.setdefault(key, deque(maxlen=LAST_RUNS)).append(attempt.ran_s)
 
     def correct(self, row: JobRow, attempt: AttemptRow) -> None:
         """Apply the difference between the charge taken and the one that came true.

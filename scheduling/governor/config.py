@@ -18,7 +18,9 @@ from tenants.models import Tenant, Workspace
 WORKER_SEEN_S = 5
 LIST_S = 0.5
 """The most expected work, in seconds, that one message carries, unless it is a single attempt."""
-LIST_MOST = 32
+LIST_MOST = 64
+PLENTY = 4
+"""With so many attempts before each thread of a kind, a few milliseconds more starve nobody."""
 
 _THREADS = """
 SELECT q.name, sum(w.threads) FROM scheduling_worker w,
@@ -70,7 +72,7 @@ class ExecutorFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings at one control number. Dictionaries are keyed by id as text."""
+    """All settings at one control number, keyed by id as text; `threads` live ones by kind."""
 
     control: int
     policy: Policy
@@ -81,6 +83,7 @@ class Config:
     tenants: dict[str, TenantFacts]
     workspaces: dict[str, WorkspaceFacts]
     workflows: dict[str, WorkflowFacts]
+    threads: dict[str, int] = field(default_factory=dict)
     caps: dict[LimitKey, int] = field(default_factory=dict)
 
 
@@ -94,16 +97,18 @@ def config_load(run_s: Mapping[str, float] = {}) -> Config:
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
     rows = list(Executor.objects.order_by("slug"))
+    threads = _threads()
     return Config(
         control=control,
         policy=active_policy(),
         pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
         pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
-        executors=_executors(rows, run_s),
+        executors=_executors(rows, threads, run_s),
         executor_rows={str(row.id): _executor(row) for row in rows},
         tenants={str(one.id): _tenant(one) for one in tenants},
         workspaces={str(one.id): _workspace(one) for one in workspaces},
         workflows={str(one.id): _workflow(one) for one in workflows},
+        threads=threads,
         caps=_caps(tenants, workspaces, workflows),
     )
 
@@ -144,14 +149,13 @@ def _caps(
 
 
 def _executors(
-    rows: list[Executor], run_s: Mapping[str, float]
+    rows: list[Executor], threads: Mapping[str, int], run_s: Mapping[str, float]
 ) -> dict[str, dict[str, types.Executor]]:
     """Return each pool's executors with the slots that live worker threads can serve.
 
     Short work is dispatched ahead, up to one short list a thread: a thread that waited for the
     governor after each of many short runs would mostly wait.
     """
-    threads = _threads()
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
         slots = min(row.slots, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))

@@ -3,8 +3,8 @@
 The statement checks the epoch, takes only jobs that still wait unchanged, and stores the attempts
 and events. What it did not take is undone in memory and waits again: the job was canceled or
 changed meanwhile and comes as a changed row, or somebody holds its row locked, which must not make
-the leader wait. Service memory is stored by the next statement; a crash between the
-two forgets at most one batch's charges.
+the leader wait. The service memory goes with the batch that changed it, in the same statement; what
+an undone placement gives back is stored by the next one.
 """
 
 from collections import defaultdict
@@ -27,12 +27,12 @@ from tenants.ids import new_id
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An attempt as its message names it, with the queue and the time that it should take."""
+    """An attempt as its message names it, with the queue and the seconds that it should run."""
 
     attempt: str
     fence: int
     queue: str
-    expected_s: float
+    run_s: float
 
 
 def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: int) -> list[Sent]:
@@ -42,11 +42,12 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
     """
     ids = [str(new_id()) for _ in placements]
     with connection.cursor() as cursor:
-        cursor.execute(DISPATCH, _columns(book, placements, ids) | {"epoch": epoch})
+        columns = _columns(book, placements, ids) | _memory_columns(book)
+        cursor.execute(DISPATCH, columns | {"epoch": epoch})
         made = {row[1]: (row[0], int(row[2])) for row in cursor.fetchall()}
     if not made:
         require(epoch)
-    sent = []
+    sent, run_s = [], book.run_s()
     for placement in placements:
         taken = made.get(placement.spot.job.id)
         if taken is None:
@@ -56,37 +57,41 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
         attempt = _attempt(placement, taken)
         book.placed(placement, attempt)
         kind = book.config.executor_rows[placement.executor].kind
-        sent.append(Sent(attempt.id, attempt.fence, kind, attempt.expected_s))
+        seconds = run_s.get(placement.spot.job.workflow, attempt.expected_s)
+        sent.append(Sent(attempt.id, attempt.fence, kind, seconds))
     return sent
 
 
 def remember(book: Book, epoch: int) -> None:
     """Store the service memory that changed and the charge corrections that were applied."""
+    memory = _memory_columns(book)
+    if not memory["ids"] and not book.corrected:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute(REMEMBER, memory | {"epoch": epoch, "corrected": list(book.corrected)})
+    book.corrected.clear()
+
+
+def _memory_columns(book: Book) -> dict[str, Any]:
+    """Return the service memory that changed since it was last asked for."""
     changes = [
         (pool, key, memory)
         for pool, state in book.states.items()
         for key, memory in state.order.memory_changes().items()
     ]
-    if not changes and not book.corrected:
-        return
-    values: dict[str, Any] = {
-        "epoch": epoch,
+    return {
         "ids": [str(new_id()) for _ in changes],
         "pools": [pool for pool, _, _ in changes],
-        "classes": [key[0] for _, key, _ in changes],
+        "memory_classes": [key[0] for _, key, _ in changes],
         "tenants": [key[1] for _, key, _ in changes],
         "workspaces": [key[2] for _, key, _ in changes],
-        "turns": [memory.turn for _, _, memory in changes],
+        "memory_turns": [memory.turn for _, _, memory in changes],
         "useds": [memory.used for _, _, memory in changes],
-        "lifts": [memory.lifts for _, _, memory in changes],
+        "memory_lifts": [memory.lifts for _, _, memory in changes],
         "tops": [memory.top for _, _, memory in changes],
         "backlogged": [memory.backlogged for _, _, memory in changes],
         "placed": [_time(memory.last_placed_at) for _, _, memory in changes],
-        "corrected": list(book.corrected),
     }
-    with connection.cursor() as cursor:
-        cursor.execute(REMEMBER, values)
-    book.corrected.clear()
 
 
 def send(batch: Iterable[Sent]) -> None:
@@ -116,13 +121,13 @@ def lists(sent: Sequence[Sent]) -> list[list[Sent]]:
     messages: list[list[Sent]] = []
     seconds = 0.0
     for one in sent:
-        fits = messages and len(messages[-1]) < most and seconds + one.expected_s <= LIST_S
+        fits = messages and len(messages[-1]) < most and seconds + one.run_s <= LIST_S
         if fits:
             messages[-1].append(one)
-            seconds += one.expected_s
+            seconds += one.run_s
         else:
             messages.append([one])
-            seconds = one.expected_s
+            seconds = one.run_s
     return messages
 
 

@@ -2,8 +2,10 @@
 
     wake (nudge, else 1 s) -> changed rows -> cycle -> one statement -> messages -> read model
 
-A wake-up waits a few milliseconds for its neighbours, so that a burst becomes one batch. Whatever
-goes wrong with the database ends this leadership: the memory is thrown away and built anew from
+The first change after a quiet time is taken up at once; those that follow wait a few milliseconds for
+their neighbours, so that a burst becomes one batch. While the workers have plenty before them changes
+gather longer, for the fixed cost of a batch (statements, messages, settling) is then what the work
+would wait for. Whatever goes wrong with the database ends this leadership: the memory is thrown away and built anew from
 the rows by whoever leads next, often this very process.
 """
 
@@ -36,6 +38,8 @@ log = logging.getLogger(__name__)
 
 IDLE_S = 1.0
 GATHER_S = 0.004
+GATHER_BUSY_S = 0.05
+"""How long changes gather while most of what may be dispatched ahead is still before the workers."""
 PROBE_EVERY_S = 5.0
 SWEEP_BUDGETS_EVERY_S = 30.0
 HOUSEKEEPING_EVERY_S = 600.0
@@ -105,6 +109,10 @@ class Leader:
     def wait_s(self) -> float:
         """Return how long the loop may sleep when nobody nudges it."""
         return self._clock.next_in()
+
+    def gather_s(self) -> float:
+        """Return how long to let changes gather before the next turn."""
+        return GATHER_BUSY_S if self.book.has_plenty() else GATHER_S
 
     def close(self) -> None:
         """Store what is left and give the lease up, so that another governor leads at once."""
@@ -211,7 +219,7 @@ class Nudges:
         self._subscription: redis.client.PubSub | None = None
 
     def wait(self, seconds: float) -> None:
-        """Return at a nudge, or after `seconds`."""
+        """Return at a nudge, or after `seconds`; nudges that have gathered count as one."""
         try:
             if self._subscription is None:
                 client = valkey_client()
@@ -239,8 +247,11 @@ def lead(epoch: int, stopping: Event) -> None:
     try:
         while not stopping.is_set():
             if not leader.turn():
+                began = time.monotonic()
                 nudges.wait(leader.wait_s())
-            time.sleep(GATHER_S)
+                if time.monotonic() - began > GATHER_S:
+                    continue
+            time.sleep(leader.gather_s())
         leader.close()
     finally:
         leader.publisher.close()

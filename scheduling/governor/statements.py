@@ -21,7 +21,7 @@ ATTEMPT_COLUMNS = (
     "extract(epoch FROM a.ended_at)::float8, extract(epoch FROM a.eta_at)::float8, "
     "extract(epoch FROM a.eta_finish)::float8, extract(epoch FROM a.eta_low)::float8, "
     "extract(epoch FROM a.eta_high)::float8, "
-    "extract(epoch FROM a.ended_at - a.started_at)::float8"
+    "(a.usage->>'worker_seconds')::float8"
 )
 
 PICKUP = f"""
@@ -44,6 +44,23 @@ SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_job j
 LEFT JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
 WHERE j.state IN ('deferred', 'queued', 'running', 'waiting') ORDER BY j.seq
 """  # noqa: S608 (constants)
+
+MEMORY = """memory AS (
+    INSERT INTO scheduling_servicememory (
+        id, pool_id, job_class, tenant_id, workspace_id, turn, used, lifts, top,
+        backlogged, last_placed_at
+    )
+    SELECT x.id, x.pool, x.class, x.tenant, x.workspace, x.turn, x.used, x.lifts, x.top,
+        x.backlogged, x.placed
+    FROM lead, unnest(
+        %(ids)s::uuid[], %(pools)s::uuid[], %(memory_classes)s::text[], %(tenants)s::uuid[],
+        %(workspaces)s::uuid[], %(memory_turns)s::bigint[], %(useds)s::bigint[], %(memory_lifts)s::int[],
+        %(tops)s::bigint[], %(backlogged)s::bool[], %(placed)s::timestamptz[]
+    ) AS x(id, pool, class, tenant, workspace, turn, used, lifts, top, backlogged, placed)
+    ON CONFLICT (pool_id, job_class, tenant_id, workspace_id) DO UPDATE SET
+        turn = excluded.turn, used = excluded.used, lifts = excluded.lifts, top = excluded.top,
+        backlogged = excluded.backlogged, last_placed_at = excluded.last_placed_at
+)"""
 
 DISPATCH = f"""
 {LEAD}, asked AS (
@@ -85,27 +102,12 @@ DISPATCH = f"""
         jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
             'cost', asked.cost, 'fence', placed.fence), clock_timestamp()
     FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
-)
+), {MEMORY}
 SELECT id::text, job_id::text, fence FROM made
 """  # noqa: S608 (constants)
 
 REMEMBER = f"""
-{LEAD}, memory AS (
-    INSERT INTO scheduling_servicememory (
-        id, pool_id, job_class, tenant_id, workspace_id, turn, used, lifts, top,
-        backlogged, last_placed_at
-    )
-    SELECT x.id, x.pool, x.class, x.tenant, x.workspace, x.turn, x.used, x.lifts, x.top,
-        x.backlogged, x.placed
-    FROM lead, unnest(
-        %(ids)s::uuid[], %(pools)s::uuid[], %(classes)s::text[], %(tenants)s::uuid[],
-        %(workspaces)s::uuid[], %(turns)s::bigint[], %(useds)s::bigint[], %(lifts)s::int[],
-        %(tops)s::bigint[], %(backlogged)s::bool[], %(placed)s::timestamptz[]
-    ) AS x(id, pool, class, tenant, workspace, turn, used, lifts, top, backlogged, placed)
-    ON CONFLICT (pool_id, job_class, tenant_id, workspace_id) DO UPDATE SET
-        turn = excluded.turn, used = excluded.used, lifts = excluded.lifts, top = excluded.top,
-        backlogged = excluded.backlogged, last_placed_at = excluded.last_placed_at
-), corrected AS (
+{LEAD}, {MEMORY}, corrected AS (
     UPDATE scheduling_attempt a SET charge = a.charge_due, charge_due = NULL FROM lead
     WHERE a.id = ANY(%(corrected)s::uuid[]) AND a.charge_due IS NOT NULL
 )

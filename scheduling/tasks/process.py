@@ -5,7 +5,7 @@ of its own: when the process dies, however, PostgreSQL frees the lock and the go
 once. A frozen process keeps the lock but not its lease, which a thread renews each second in one
 statement for everything that runs here. The same statement brings back what was asked to stop.
 
-Results are settled in sets by one thread (20 ms or 200 results); work that is not idempotent is
+Results are settled in sets by one thread (until none came for 20 ms, at most 100 ms or 200 results); work that is not idempotent is
 settled by the thread that ran it, at once. A set that cannot be written (the database is away) is
 kept and tried again: results are not lost, and a fence makes a second writing harmless. A result
 that is itself at fault (nothing prices it) is put off, and stops none of the others.
@@ -35,6 +35,7 @@ LOCK_SPACE = 7_401
 """The first key of the workers' advisory locks; the second is the worker's id."""
 BEAT_S = 1.0
 SET_WAIT_S = 0.02
+SET_LONGEST_S = 0.1
 SET_MOST = 200
 RETRY_S = 0.5
 PUT_OFF_S = 10.0
@@ -167,10 +168,10 @@ class Process:
             reports = [self.results.get(timeout=0.2)]
         except queue.Empty:
             return []
-        end = time.monotonic() + SET_WAIT_S
-        while len(reports) < SET_MOST:
+        end = time.monotonic() + SET_LONGEST_S
+        while len(reports) < SET_MOST and (left := end - time.monotonic()) > 0:
             try:
-                reports.append(self.results.get(timeout=max(0.0, end - time.monotonic())))
+                reports.append(self.results.get(timeout=min(left, SET_WAIT_S)))
             except queue.Empty:
                 break
         return reports

@@ -11,7 +11,7 @@ from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass
 from scheduling.governor.book import Book
 from scheduling.governor.dispatch import remember
-from scheduling.models import Attempt, Job, PolicyVersion, Pool, ServiceMemory
+from scheduling.models import Attempt, Job, PolicyVersion, Pool
 from tenants.models import Tenant, Workspace
 from tests.scheduling.factories import (
     WHO,
@@ -86,7 +86,7 @@ def test_a_restart_forgets_no_tenants_turns(desk: Desk, one_unit: Pool) -> None:
     assert sum(one in own for one in placed) == 5
 
 
-def test_a_crash_before_the_memory_is_stored_forgets_one_batch_at_most(
+def test_a_crash_right_after_a_dispatch_forgets_none_of_its_charges(
     desk: Desk, one_unit: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = submit(make_tenant("acme", one_unit))[0]
@@ -96,7 +96,8 @@ def test_a_crash_before_the_memory_is_stored_forgets_one_batch_at_most(
     desk.restart(give_up=False)
     state = desk.state(one_unit)
     assert list(state.live) == [str(job.id)]
-    assert not ServiceMemory.objects.filter(turn__gt=0).exists()
+    key = ("normal", str(job.tenant_id), None)
+    assert state.order.memory(key).turn == 1
 
 
 def test_a_correction_that_was_not_stored_is_applied_by_the_next_leader_once(

@@ -268,6 +268,24 @@ def test_a_child_that_dies_leaves_the_last_picture_and_all_that_moved(
     assert header.total == 1
 
 
+def test_first_estimates_are_entered_some_a_turn_the_front_of_the_order_first(
+    desk: Desk, one_unit: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = submit(make_tenant("a", one_unit), 6, expected_s=10)
+    desk.turn()
+    publisher, book = desk.leader.publisher, desk.leader.book
+    book.first_etas.clear()
+    publisher._new_etas.clear()
+    monkeypatch.setattr("scheduling.governor.publish.LEARN_MOST", 2)
+    publisher.publish_full(book, now_s())
+    assert list(book.first_etas) == [str(job.id) for job in jobs[1:3]]
+    publisher.offer(book, now_s())
+    publisher.offer(book, now_s())
+    assert list(book.first_etas) == [str(job.id) for job in jobs[1:]]
+    finishes = [eta.finish for eta in book.first_etas.values()]
+    assert finishes == sorted(finishes)
+
+
 def test_estimates_of_ended_jobs_are_not_kept(desk: Desk, one_unit: Pool) -> None:
     a = make_tenant("a", one_unit)
     submit(a, 2)
