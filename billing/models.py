@@ -9,7 +9,8 @@ unique, read backwards); all budgets of a chain of scopes (`budget_of_scope`); t
 budget in a window (`balance_once`, unique); the open reservations by expiry
 (`reservation_open_expiry`, partial); a tenant's ledger by time of dispatch
 (`ledger_tenant_dispatched`), one job's (`ledger_job`), and the guard that a usage event is booked
-once (`ledger_once`, unique).
+once (`ledger_once`, unique). A foreign key that one of these covers, or that no query goes by, has
+no index of its own.
 """
 
 from decimal import Decimal
@@ -135,7 +136,7 @@ class Balance(models.Model):
     """The cached sums of one budget in one window; rebuilt from reservations and ledger."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    budget = models.ForeignKey(Budget, models.CASCADE, related_name="balances")
+    budget = models.ForeignKey(Budget, models.CASCADE, db_index=False, related_name="balances")
     window_start = models.DateTimeField()
     held = money(default=0)
     spent = money(default=0)
@@ -157,8 +158,8 @@ class Reservation(models.Model):
     """What an admitted job holds of its budgets until it is settled or released."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
-    workspace = models.ForeignKey(Workspace, models.CASCADE, related_name="+")
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False, related_name="+")
+    workspace = models.ForeignKey(Workspace, models.CASCADE, db_index=False, related_name="+")
     job_id = models.UUIDField()
     workflow_id = models.UUIDField(null=True)
     mission_id = models.UUIDField(null=True)
@@ -199,7 +200,9 @@ class ReservationLine(models.Model):
     """The part of a reservation that one budget holds, in the window in which it was made."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    reservation = models.ForeignKey(Reservation, models.CASCADE, related_name="lines")
+    reservation = models.ForeignKey(
+        Reservation, models.CASCADE, db_index=False, related_name="lines"
+    )
     budget = models.ForeignKey(Budget, models.CASCADE, related_name="+")
     window_start = models.DateTimeField()
     amount = money()
@@ -226,8 +229,8 @@ class LedgerEntry(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     at = models.DateTimeField(db_default=Now(), editable=False)
     dispatched_at = models.DateTimeField()
-    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="+")
-    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="+")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False, related_name="+")
+    workspace = models.ForeignKey(Workspace, models.PROTECT, db_index=False, related_name="+")
     member_id = models.CharField(max_length=64, blank=True)
     workflow_id = models.UUIDField()
     mission_id = models.UUIDField(null=True)
@@ -240,7 +243,7 @@ class LedgerEntry(models.Model):
     meter = models.CharField(max_length=20, choices=[(m, m) for m in METERS])
     quantity = models.DecimalField(max_digits=24, decimal_places=6)
     amount = money()
-    rule = models.ForeignKey(CostRule, models.PROTECT, related_name="+")
+    rule = models.ForeignKey(CostRule, models.PROTECT, db_index=False, related_name="+")
     source_event = models.CharField(max_length=100, default="attempt")
     failure_class = models.CharField(max_length=30, blank=True)
     flags = models.JSONField(default=list)

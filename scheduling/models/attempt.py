@@ -30,10 +30,10 @@ class Attempt(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    job = models.ForeignKey(Job, models.CASCADE, related_name="attempts")
+    job = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="attempts")
     fence = models.PositiveIntegerField()
     step = models.PositiveIntegerField(default=0)
-    executor = models.ForeignKey(Executor, models.PROTECT, related_name="attempts")
+    executor = models.ForeignKey(Executor, models.PROTECT, db_index=False, related_name="attempts")
     worker = models.ForeignKey(Worker, models.SET_NULL, null=True, related_name="attempts")
     state = models.CharField(max_length=11, choices=[(s, s) for s in ATTEMPT_STATES])
     cost = models.PositiveIntegerField()

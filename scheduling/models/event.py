@@ -16,8 +16,8 @@ class JobEvent(models.Model):
     """What happened to a job, with its reason and the facts."""
 
     id = models.BigAutoField(primary_key=True)
-    job = models.ForeignKey(Job, models.CASCADE, related_name="events")
-    tenant = models.ForeignKey(Tenant, models.CASCADE, related_name="+")
+    job = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="events")
+    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False, related_name="+")
     attempt_id = models.UUIDField(null=True)
     event = models.CharField(max_length=30)
     reason = models.CharField(max_length=30, blank=True)

@@ -7,6 +7,7 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - a tenant's or workspace's list, newest first: `job_of_tenant`, `job_of_workspace`;
 - a workflow's last runs: `job_of_workflow`;
 - backlog counts for admission: `job_backlog`, partial on waiting states.
+Each index is written several times in a job's life, so no foreign key has one that another covers.
 """
 
 from typing import ClassVar
@@ -43,11 +44,11 @@ class Job(models.Model):
     seq = models.BigIntegerField(
         unique=True, editable=False, db_default=RawSQL("nextval('scheduling_job_arrival')", [])
     )
-    tenant = models.ForeignKey(Tenant, models.PROTECT, related_name="jobs")
-    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="jobs")
-    workflow = models.ForeignKey(Workflow, models.PROTECT, related_name="jobs")
+    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False, related_name="jobs")
+    workspace = models.ForeignKey(Workspace, models.PROTECT, db_index=False, related_name="jobs")
+    workflow = models.ForeignKey(Workflow, models.PROTECT, db_index=False, related_name="jobs")
     mission = models.ForeignKey(Mission, models.PROTECT, null=True, blank=True, related_name="jobs")
-    pool = models.ForeignKey(Pool, models.PROTECT, related_name="jobs")
+    pool = models.ForeignKey(Pool, models.PROTECT, db_index=False, related_name="jobs")
     kind = models.CharField(max_length=30)
     job_class = models.CharField(max_length=30)
     risk = models.CharField(max_length=8, choices=[(r, r) for r in RISKS], default="low")
