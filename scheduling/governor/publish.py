@@ -15,15 +15,17 @@ import logging
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import msgspec
 import redis
 
 from scheduling.events import TickPublisher, valkey_client, valkey_client_new
 from scheduling.governor.book import Book, FirstEta, Gone, Moves
-from scheduling.governor.view import Built, Stamp, build, freshened
+from scheduling.governor.view import NewEta, Stamp, build, freshened
 from scheduling.snapshot import Header, write_header, write_rows
 
 log = logging.getLogger(__name__)
@@ -32,10 +34,12 @@ SHORTEST_S = 0.2
 """The shortest time between two versions."""
 INLINE_MOST = 200
 """Up to so many waiting jobs a full pass is made by the leader itself: a fork would cost more."""
-PAUSE_FACTOR = 1.0
+PAUSE_FACTOR = 4.0
 """After a full pass that took n seconds, the next begins n times this later, unless a lever moved."""
 GONE_MOST = 4_000
 """With more rows gone than this, freshened headers would grow too large: wait for the full pass."""
+LEARN_MOST = 5_000
+"""So many first estimates are entered in a turn: 100,000 at once would hold up dispatch."""
 CHILD_MOST_S = 60.0
 
 
@@ -43,7 +47,7 @@ class Made(msgspec.Struct, frozen=True):
     """What a child hands back of one pool."""
 
     header: Header
-    first_etas: list[tuple[str, float, float, float]]
+    first_etas: list[NewEta]
 
 
 @dataclass(slots=True)
@@ -70,6 +74,7 @@ class Publisher:
         self._moved = self._lever = True
         self._full_at = self._last_at = 0.0
         self._full_took = 0.0
+        self._new_etas: deque[tuple[float, NewEta]] = deque()
         self._ticks = TickPublisher()
 
     def touch(self, *, lever: bool = False) -> None:
@@ -80,6 +85,7 @@ class Publisher:
     def offer(self, book: Book, now: float) -> None:
         """Do what is due: take in a finished pass, begin one, publish a freshened version."""
         clock = time.monotonic()
+        self._learn(book)
         if self._child is not None:
             self._listen(book, now)
         if self._child is None and self._full_is_due(clock):
@@ -165,12 +171,17 @@ class Publisher:
     def _take(self, made: Iterable[Made], book: Book, began: float) -> None:
         for one in made:
             self._bases[one.header.pool] = one.header
-            for job_id, finish, low, high in one.first_etas:
-                if job_id in book.rows:  # else it has ended meanwhile
-                    eta = FirstEta(one.header.at, finish, low, high)
-                    book.first_etas.setdefault(job_id, eta)
+            self._new_etas.extend(zip(repeat(one.header.at), one.first_etas))
+        self._learn(book)
         self._full_at = time.monotonic()
         self._full_took = self._full_at - began
+
+    def _learn(self, book: Book) -> None:
+        """Enter some of the first estimates; those of the jobs in front were made first."""
+        for _ in range(min(LEARN_MOST, len(self._new_etas))):
+            at, (job_id, finish, low, high) = self._new_etas.popleft()
+            if job_id in book.rows:  # else it has ended meanwhile
+                book.first_etas.setdefault(job_id, FirstEta(at, finish, low, high))
 
     def _freshen(self, book: Book, now: float) -> None:
         """Publish the last full headers with what has moved since."""
@@ -210,17 +221,13 @@ def _made(book: Book, pools: Iterable[str], epoch: int, seq: int, now: float) ->
         try:
             built = build(book, Stamp(pool=pool, epoch=epoch, seq=seq, now=now))
             write_rows(client, built.header, built.rows)
-            made.append(Made(built.header, _first_etas(built)))
+            made.append(Made(built.header, built.first_etas))
         except redis.RedisError as error:
             log.warning("rows of the read model not stored: %s", type(error).__name__)
         except Exception:  # a fault of one picture hides no other and never ends the governor
             log.exception("read model of pool %s could not be built", pool)
     client.close()
     return made
-
-
-def _first_etas(built: Built) -> list[tuple[str, float, float, float]]:
-    return [(job, eta.finish, eta.low, eta.high) for job, eta in built.first_etas.items()]
 
 
 def _child_main(book: Book, epoch: int, seq: int, now: float, pipe: int) -> None:

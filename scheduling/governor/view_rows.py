@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,10 @@ import numpy.typing as npt
 from scheduling.core.types import Job, Reason
 from scheduling.governor.config import Config
 from scheduling.snapshot import ROW, Header, Rows
+
+_ID, _COST, _SUBMITTED_AT = attrgetter("id"), attrgetter("cost"), attrgetter("submitted_at")
+_TENANT, _WORKSPACE = attrgetter("tenant"), attrgetter("workspace")
+_WORKFLOW = attrgetter("workflow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,32 +67,29 @@ def columns_filled(
     *,
     jobs: Sequence[Job],
     classes: Sequence[str],
-    turns: npt.NDArray[np.int64],
     kept_out: Sequence[KeptOut],
     index: Index,
 ) -> Rows:
-    """Return rows for the jobs in order, then for those kept out; times and ranges are NaN yet.
+    """Return rows for the startable jobs as they stand, then for those kept out.
 
-    The reason of a job in order is that it stands behind others, until it is worked out.
+    Turns are -1 and times NaN yet. The reason of a startable job is that it stands behind others,
+    until it is worked out.
     """
     everybody = [*jobs, *(one.job for one in kept_out)]
-    count = len(jobs)
-    rows = np.zeros(len(everybody), dtype=ROW)
+    count, total = len(jobs), len(everybody)
+    rows = np.zeros(total, dtype=ROW)
     rows["job"] = _ids(everybody)
-    rows["tenant"] = _looked_up(index.tenants, (job.tenant for job in everybody))
-    rows["workspace"] = _looked_up(index.workspaces, (job.workspace for job in everybody))
-    rows["workflow"] = _looked_up(index.workflows, (job.workflow for job in everybody))
+    rows["tenant"] = _looked_up(index.tenants, map(_TENANT, everybody), total)
+    rows["workspace"] = _looked_up(index.workspaces, map(_WORKSPACE, everybody), total)
+    rows["workflow"] = _looked_up(index.workflows, map(_WORKFLOW, everybody), total)
     stand_in = (*classes, *(one.job.class_name for one in kept_out))
-    rows["job_class"] = _looked_up(index.classes, stand_in)
+    rows["job_class"] = _looked_up(index.classes, stand_in, total)
     rows["reason"][:count] = index.reasons[Reason.BEHIND_HEAD]
     rows["reason"][count:] = [index.reasons[one.reason] for one in kept_out]
     rows["startable"][:count] = True
-    rows["cost"] = np.fromiter((job.cost for job in everybody), np.uint32, len(everybody))
+    rows["cost"] = np.fromiter(map(_COST, everybody), np.uint32, total)
     rows["turn"] = -1
-    rows["turn"][:count] = turns
-    rows["submitted_at"] = np.fromiter(
-        (job.submitted_at for job in everybody), np.float64, len(everybody)
-    )
+    rows["submitted_at"] = np.fromiter(map(_SUBMITTED_AT, everybody), np.float64, total)
     for name in ("start", "finish", "low", "high"):
         rows[name] = np.nan
     return rows
@@ -95,13 +97,13 @@ def columns_filled(
 
 def _ids(jobs: Sequence[Job]) -> npt.NDArray[np.void]:
     """Return the jobs' UUIDs as 16-byte values."""
-    return np.frombuffer(
-        bytes.fromhex("".join([job.id for job in jobs]).replace("-", "")), dtype="V16"
-    )
+    return np.frombuffer(bytes.fromhex("".join(map(_ID, jobs)).replace("-", "")), dtype="V16")
 
 
-def _looked_up(numbers: Mapping[str, int], names: Iterable[str]) -> npt.NDArray[np.uint32]:
-    return np.fromiter((numbers[name] for name in names), np.uint32)
+def _looked_up(
+    numbers: Mapping[str, int], names: Iterable[str], total: int
+) -> npt.NDArray[np.uint32]:
+    return np.fromiter(map(numbers.__getitem__, names), np.uint32, total)
 
 
 def _numbered(names: Iterable[str]) -> dict[str, int]:

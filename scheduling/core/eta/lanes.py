@@ -8,7 +8,7 @@ O(log lanes) whatever it weighs. No later job starts before an earlier one: the 
 taken, so those left are free no earlier than the job's start (head of line).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush, heapreplace
 
 _Group = tuple[float, int]
@@ -31,39 +31,38 @@ class Lanes:
 
     def take(self, cost: int, duration_s: float) -> float:
         """Lay a job into the lanes; return its start. Raise `ValueError` if it never fits."""
-        if not 1 <= cost <= self.units:
-            message = f"A job of cost {cost} never fits {self.units} units."
-            raise ValueError(message)
+        return self.take_all([cost], [duration_s])[0]
+
+    def take_all(self, costs: Sequence[int], durations_s: Sequence[float]) -> list[float]:
+        """Lay jobs one after another; return their starts. Raise `ValueError` if one never fits."""
+        self._check(costs)
         groups = self._groups
-        start, free = groups[0]
-        if free > cost:
-            # Fewer units at the same instant: the root stays the smallest.
-            groups[0] = (start, free - cost)
-            heappush(groups, (start + duration_s, cost))
-        elif free == cost:
-            heapreplace(groups, (start + duration_s, cost))
-        else:
-            start = _gather(groups, cost)
-            heappush(groups, (start + duration_s, cost))
-        return start
+        starts: list[float] = []
+        for cost, duration in zip(costs, durations_s, strict=True):
+            missing = cost
+            start, free = groups[0]
+            while free < missing:
+                heappop(groups)
+                missing -= free
+                start, free = groups[0]
+            if free == missing:
+                heapreplace(groups, (start + duration, cost))
+            else:
+                # Fewer units at the same instant: the root stays the smallest.
+                groups[0] = (start, free - missing)
+                heappush(groups, (start + duration, cost))
+            starts.append(start)
+        return starts
+
+    def _check(self, costs: Sequence[int]) -> None:
+        for cost in (min(costs), max(costs)) if costs else ():
+            if not 1 <= cost <= self.units:
+                message = f"A job of cost {cost} never fits {self.units} units."
+                raise ValueError(message)
 
     def groups(self) -> list[_Group]:
         """Return the (free_at, units) groups, soonest first."""
         return sorted(self._groups)
-
-
-def _gather(groups: list[_Group], cost: int) -> float:
-    """Take `cost` units off the soonest groups; return when the last of them is free."""
-    missing = cost
-    while True:
-        free_at, free = groups[0]
-        if free > missing:
-            groups[0] = (free_at, free - missing)
-            return free_at
-        heappop(groups)
-        missing -= free
-        if not missing:
-            return free_at
 
 
 def _seeded(units: int, now: float, running: Iterable[_Group]) -> list[_Group]:

@@ -5,11 +5,18 @@ their class. It gives each job its turn from the charges ahead of it in its line
 (turn, age), and takes the running maximum of the rank along each line: a job cannot pass one that
 is ahead of it in its own line, so it comes no sooner than the latest of those. Sorting by that
 maximum, then by the position in the line, is the merge of the lines by the keys of their heads.
+
+Whole-number keys are sorted by their 16-bit digits, the lowest first (`_sorted_by`), as numpy has a
+radix sort for those. So the pass is linear but for the sort by age, which meets jobs that stand
+nearly in that order already.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import inf
+from operator import attrgetter, itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +30,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 NO_TURN = -1
 """Stands for the turns of a job in a fifo class."""
+DIGIT_BITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,41 +74,48 @@ class Full:
 def full_order(columns: Columns) -> Full:
     """The whole order."""
     by_age = np.lexsort((columns.seq, columns.submitted))
-    age = np.empty_like(by_age)
-    age[by_age] = np.arange(len(by_age))
-    rows = np.lexsort((age, columns.deadline, columns.line))
-    rows, workspace_turn = _merge(rows, columns.line[rows], columns, age, columns.workspaces)
-    inner = np.empty_like(rows)
-    inner[rows] = workspace_turn
-    tenant = columns.workspaces.group[columns.line[rows]]
-    rows, turn = _merge(rows, tenant, columns, age, columns.tenants)
-    rank = columns.tenants.group[columns.workspaces.group[columns.line[rows]]]
-    fifo = np.isin(rank, columns.fifo)
+    rows = by_age
+    if columns.deadline.any():
+        rows = rows[np.argsort(columns.deadline[rows], kind="stable")]
+    rows = _sorted_by(columns.line, rows)
+    rows, inner = _merge(rows, columns.line, columns.charge, by_age, columns.workspaces)
+    tenant = columns.workspaces.group[columns.line]
+    rows, turn = _merge(rows, tenant, columns.charge, by_age, columns.tenants)
+    fifo = np.isin(columns.tenants.group, columns.fifo)[tenant]
     return Full(
         rows=rows,
-        turn=np.where(fifo, NO_TURN, turn),
-        workspace_turn=np.where(fifo, NO_TURN, inner[rows]),
+        turn=np.where(fifo, NO_TURN, turn)[rows],
+        workspace_turn=np.where(fifo, NO_TURN, inner)[rows],
     )
 
 
-def _merge(rows: Ints, line: Ints, columns: Columns, age: Ints, lines: Lines) -> tuple[Ints, Ints]:
+def _merge(rows: Ints, line: Ints, charge: Ints, by_age: Ints, lines: Lines) -> tuple[Ints, Ints]:
     """Merge lines, whose jobs `rows` stand one line after another, into their groups.
 
-    The answer is the rows, one group after another in order, and each row's turn in its line.
+    The answer is the rows, one group after another in order, and by row number the turn of each in
+    its line. `line`, `charge` are by row number too; `by_age` are all rows, oldest first.
     """
-    starts = np.flatnonzero(np.diff(line, prepend=-1))
-    sizes = np.diff(starts, append=len(line))
-    turn = (
-        lines.turn[line]
-        + (lines.used[line] + _ahead(columns.charge[rows], starts, sizes)) // (lines.weight[line])
-    )
+    stands = line[rows]
+    starts = np.flatnonzero(np.diff(stands, prepend=-1))
+    sizes = np.diff(starts, append=len(rows))
+    ahead = _ahead(charge[rows], starts, sizes)
+    turn = np.empty_like(rows)
+    turn[rows] = lines.turn[stands] + (lines.used[stands] + ahead) // lines.weight[stands]
     rank = np.empty_like(rows)
-    rank[np.lexsort((age[rows], turn))] = np.arange(len(rows))
-    span = len(rows)
-    offset = np.repeat(np.arange(len(starts)), sizes) * span
-    latest = np.maximum.accumulate(rank + offset) - offset
-    order = np.argsort(lines.group[line] * span + latest, kind="stable")
-    return rows[order], turn[order]
+    rank[_sorted_by(turn, by_age)] = np.arange(len(rows))
+    offset = np.repeat(np.arange(len(starts)), sizes) * len(rows)
+    latest = np.maximum.accumulate(rank[rows] + offset) - offset
+    order = _sorted_by(lines.group[stands], _sorted_by(latest, np.arange(len(rows))))
+    return rows[order], turn
+
+
+def _sorted_by(key: Ints, rows: Ints) -> Ints:
+    """`rows` sorted by their `key`, which is given by row number; those with equal keys stay put."""
+    low, high = (int(key.min()), int(key.max())) if len(key) else (0, 0)
+    for shift in range(0, (high - low).bit_length(), DIGIT_BITS):
+        digit = ((key - low) >> shift).astype(np.uint16)
+        rows = rows[np.argsort(digit[rows], kind="stable")]
+    return rows
 
 
 def _ahead(charge: Ints, starts: Ints, sizes: Ints) -> Ints:
@@ -130,32 +145,40 @@ def columns_of(order: Order, standing: Sequence[tuple[Job, str]]) -> Columns:
     """The columns of these jobs, each with the class in which it stands."""
     rank = {name: index for index, name in enumerate(order.class_names)}
     fifo = {rule.name for rule in order.classes if rule.fifo}
+    jobs = list(map(_JOB, standing))
+    found: defaultdict[MemoryKey, int] = defaultdict(count().__next__)
+    names = zip(map(_CLASS, standing), map(_TENANT, jobs), map(_WORKSPACE, jobs), strict=True)
+    line = _ints(map(found.__getitem__, names), len(jobs))
     workspaces: dict[MemoryKey, int] = {}
-    line = [
-        workspaces.setdefault(
-            (name, "", "") if name in fifo else (name, job.tenant, job.workspace), len(workspaces)
-        )
-        for job, name in standing
+    merged = [
+        workspaces.setdefault((key[0], "", "") if key[0] in fifo else key, len(workspaces))
+        for key in found
     ]
     tenants: dict[MemoryKey, int] = {}
     tenant = [tenants.setdefault((key[0], key[1], None), len(tenants)) for key in workspaces]
+    line = _ints(merged)[line]
+    fair = np.array([key[0] not in fifo for key in workspaces], dtype=np.bool_)[line]
     return Columns(
-        line=np.array(line, dtype=np.int64),
-        charge=_ints(0 if name in fifo else job.charge for job, name in standing),
-        submitted=_floats(job.submitted_at for job, _ in standing),
-        seq=_ints(job.seq for job, _ in standing),
-        deadline=_floats(
-            _deadline(job) if order.deadlines and name not in fifo else 0.0
-            for job, name in standing
-        ),
+        line=line,
+        charge=np.where(fair, _ints(map(_CHARGE, jobs), len(jobs)), 0),
+        submitted=_floats(map(_SUBMITTED_AT, jobs), len(jobs)),
+        seq=_ints(map(_SEQ, jobs), len(jobs)),
+        deadline=np.where(fair, _deadlines(order, jobs), 0.0),
         workspaces=_lines(order, list(workspaces), tenant),
         tenants=_lines(order, list(tenants), [rank[key[0]] for key in tenants]),
         fifo=_ints(rank[name] for name in fifo),
     )
 
 
-def _deadline(job: Job) -> float:
-    return inf if job.deadline is None else job.deadline
+_JOB, _CLASS = itemgetter(0), itemgetter(1)
+_TENANT, _WORKSPACE = attrgetter("tenant"), attrgetter("workspace")
+_CHARGE, _SEQ, _SUBMITTED_AT = attrgetter("charge"), attrgetter("seq"), attrgetter("submitted_at")
+
+
+def _deadlines(order: Order, jobs: Sequence[Job]) -> Floats:
+    if not order.deadlines:
+        return np.zeros(len(jobs))
+    return _floats((inf if job.deadline is None else job.deadline for job in jobs), len(jobs))
 
 
 def _lines(order: Order, keys: Sequence[MemoryKey], group: Sequence[int]) -> Lines:
@@ -168,9 +191,9 @@ def _lines(order: Order, keys: Sequence[MemoryKey], group: Sequence[int]) -> Lin
     )
 
 
-def _ints(values: Iterable[int]) -> Ints:
-    return np.fromiter(values, dtype=np.int64)
+def _ints(values: Iterable[int], size: int = -1) -> Ints:
+    return np.fromiter(values, dtype=np.int64, count=size)
 
 
-def _floats(values: Iterable[float]) -> Floats:
-    return np.fromiter(values, dtype=np.float64)
+def _floats(values: Iterable[float], size: int) -> Floats:
+    return np.fromiter(values, dtype=np.float64, count=size)

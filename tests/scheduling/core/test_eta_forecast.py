@@ -1,5 +1,7 @@
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -112,6 +114,56 @@ def test_an_order_that_the_caller_has_already_is_not_walked_again():
     state = one_lane()
     queue = [spot.job for spot in state.order.walk_all()]
     assert forecast(state, NOW, exact=1, queue=queue) == forecast(state, NOW, exact=1)
+
+
+def test_a_queue_in_any_order_comes_with_its_rows_in_order():
+    jobs = [make_job(f"j{n}", n % 2 + 1, expected_s=10.0 + n, tenant="ab"[n % 2]) for n in range(6)]
+    state = make_state(3, jobs=jobs)
+    expected = forecast(state, NOW, exact=2)
+    row = {job.id: number for number, job in enumerate(reversed(jobs))}
+    places = np.array([row[spot.job.id] for spot in state.order.walk_all()])
+    found = forecast(state, NOW, exact=2, queue=jobs[::-1], places=places)
+    assert list(found.etas()) == list(expected.etas())
+    assert found.tenants == expected.tenants
+    starts, finishes, approximate = found.spread()
+    spread = zip(jobs[::-1], starts, finishes, approximate, strict=True)
+    assert {job.id: Eta(start=s, finish=f, approximate=a) for job, s, f, a in spread} == dict(
+        expected.etas()
+    )
+
+
+def test_jobs_without_an_eta_are_spread_as_nan():
+    jobs = [make_job("a", model="none"), make_job("b"), make_job("c", model="none"), make_job("d")]
+    starts, finishes, approximate = forecast(make_state(1, jobs=jobs), NOW, exact=2).spread()
+    assert np.array_equal(starts, [math.nan, NOW, math.nan, NOW + 60], equal_nan=True)
+    assert np.array_equal(finishes, [math.nan, NOW + 60, math.nan, NOW + 120], equal_nan=True)
+    assert approximate.tolist() == [False, False, False, True]
+
+
+def test_an_executor_of_one_tenant_serves_only_that_tenants_jobs_in_the_lanes():
+    own = make_executor("own", 9, models=frozenset({"m"}), tenant="b")
+    jobs = [make_job("a", model="m"), make_job("b", model="m", tenant="b")]
+    state = make_state(6, jobs=jobs, executors=[own])
+    assert forecast(state, NOW, exact=0).job_ids == ["b"]
+
+
+@pytest.mark.parametrize("backfill", list(Backfill))
+@pytest.mark.parametrize("exact", [0, 9])
+def test_measured_run_times_stand_before_what_was_expected(backfill, exact):
+    jobs = [make_job("a", workflow="slow"), make_job("b", workflow="slow"), make_job("c")]
+    live = [make_live(make_job("old", workflow="slow"), started_at=NOW)]
+    state = make_state(1, jobs=jobs, live=live, policy=Policy(backfill=backfill))
+    found = forecast(state, NOW, exact=exact, measured={"slow": 100.0})
+    assert found.starts == [NOW + 100, NOW + 200, NOW + 300]
+    assert (found.running["old"].finish, found.clear_at) == (NOW + 100, NOW + 360)
+
+
+def test_backfill_looks_at_measured_run_times():
+    policy = Policy(backfill=Backfill.EASY)
+    jobs = [make_job("head", 2), make_job("short", expected_s=5000, workflow="w")]
+    state = make_state(2, jobs=jobs, live=[running()], policy=policy)
+    assert forecast(state, NOW).job_ids == ["head", "short"]
+    assert forecast(state, NOW, measured={"w": 500.0}).job_ids == ["short", "head"]
 
 
 def test_lanes_leave_out_jobs_that_no_executor_may_run_and_narrow_to_the_slots():

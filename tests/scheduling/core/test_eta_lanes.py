@@ -50,6 +50,14 @@ def test_a_cost_that_never_fits_is_refused(cost):
 
 def test_no_units_are_no_lanes():
     assert Lanes(0, now=NOW).groups() == []
+    assert Lanes(0, now=NOW).take_all([], []) == []
+
+
+def test_a_set_with_one_job_that_never_fits_is_refused_before_any_is_laid():
+    lanes = Lanes(2, now=NOW)
+    with pytest.raises(ValueError, match="cost 3 never fits 2 units"):
+        lanes.take_all([1, 3, 1], [5.0, 5.0, 5.0])
+    assert lanes.groups() == [(NOW, 2)]
 
 
 @given(
@@ -59,11 +67,15 @@ def test_no_units_are_no_lanes():
 )
 def test_groups_give_the_starts_of_one_number_per_lane_and_never_overtake(units, running, jobs):
     lanes, plain = Lanes(units, now=NOW, running=running), seed_lanes(units, NOW, running)
-    last = NOW
+    whole, starts, last = Lanes(units, now=NOW, running=running), [], NOW
     for cost, duration in jobs:
         taken = min(cost, units)
         start = lanes.take(taken, duration)
         assert start == lay(plain, taken, duration)
         assert start >= last
         last = start
+        starts.append(start)
+    costs = [min(cost, units) for cost, _ in jobs]
+    assert whole.take_all(costs, [duration for _, duration in jobs]) == starts
+    assert whole.groups() == lanes.groups()
     assert sum(count for _, count in lanes.groups()) == units

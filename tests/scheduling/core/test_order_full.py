@@ -38,6 +38,28 @@ def test_huge_charges_do_not_overflow():
     assert ordered(order) == list(order.walk_all())
 
 
+def test_many_jobs_and_wide_turns_are_sorted_by_every_digit():
+    jobs = [
+        job(f"j{n}", n, "ABC"[n % 3], at=float(n % 7), charge=1 + n * n % 90_000)
+        for n in range(400)
+    ]
+    order = filled(jobs, weights={"A": 3})
+    assert ordered(order) == list(order.walk_all())
+    assert ordered(order)[-1].turn > 2**16
+
+
+def test_a_fifo_class_is_one_line_whoever_the_jobs_belong_to():
+    lane = (ClassRule(name="lane", fifo=True), *NORMAL)
+    jobs = [
+        job("late", 0, "A", at=5.0, class_name="lane", deadline=1.0),
+        job("soon", 1, "B", at=1.0, class_name="lane", deadline=9.0),
+        job("fair", 2, "B", at=0.0, deadline=9.0),
+        job("first", 3, "B", at=3.0, deadline=2.0),
+    ]
+    order = filled(jobs, lane, deadlines=True)
+    assert [spot.job.id for spot in ordered(order)] == ["soon", "late", "first", "fair"]
+
+
 def test_blocked_jobs_are_left_out():
     order = filled(batch("A", 2) + batch("B", 2, first=2), NORMAL)
     order.block(("tenant", "A"), "hold")
