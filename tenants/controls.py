@@ -6,13 +6,20 @@ comes from the control clock, whose row lock puts all changes in the order of th
 
 import uuid
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db import connection, transaction
 
 from tenants.models import AuditEntry, ControlClock, Tenant
 
 MAX_WEIGHT = 1000
+
+Version: TypeAlias = tuple[int, int]
+"""Where the control clock stands: the last change's number, and the transaction that gave it."""
+NO_VERSION: Version = (0, 0)
+"""The clock has never moved."""
+VERSION_SQL = "SELECT number, xmin::text::bigint AS writer FROM tenants_controlclock"
+"""Reads the clock's version; it has no row before the first change."""
 
 
 class ControlRefused(Exception):
@@ -28,6 +35,17 @@ class ControlRefused(Exception):
 def control_number() -> int:
     """Return the number of the last committed change (0: none yet)."""
     return ControlClock.objects.values_list("number", flat=True).first() or 0
+
+
+def control_version() -> Version:
+    """Return where the clock stands, which says whether what was read before is still true.
+
+    The number alone would not do: a change that is rolled back gives its number to the next one.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(VERSION_SQL)
+        found: Version | None = cursor.fetchone()
+    return found or NO_VERSION
 
 
 def _next_number() -> int:

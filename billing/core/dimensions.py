@@ -20,6 +20,7 @@ DIMENSION_METERS: dict[str, tuple[str, ...]] = {
     "network_bytes": ("network",),
     "review_minutes": ("review_minutes",),
 }
+_DIMENSION_OF = {meter: name for name, meters in DIMENSION_METERS.items() for meter in meters}
 MARKER_METER = "worker_seconds"
 """The meter whose row every settled attempt has, if only with quantity 0."""
 ATTEMPT_EVENT = "attempt"
@@ -29,12 +30,14 @@ NEXT_STEP = "next_step"
 
 
 def spent_by_dimension(charges: Iterable[MeterCharge], *, tries: int) -> dict[str, Decimal]:
-    """Return what the charges add to each dimension; `tries` is what they add to attempts."""
-    listed = list(charges)
-    spent = {
-        dimension: sum((c.quantity for c in listed if c.meter in meters), Decimal(0))
-        for dimension, meters in DIMENSION_METERS.items()
-    }
-    spent["spend"] = sum((charge.amount for charge in listed), Decimal(0))
-    spent["attempts"] = Decimal(tries)
+    """Return what the charges add to each dimension; `tries` is what they add to attempts.
+
+    A dimension that is not named gets nothing.
+    """
+    spent = {"spend": Decimal(0), "attempts": Decimal(tries)}
+    for charge in charges:
+        spent["spend"] += charge.amount
+        dimension = _DIMENSION_OF.get(charge.meter)
+        if dimension is not None:
+            spent[dimension] = spent.get(dimension, Decimal(0)) + charge.quantity
     return spent

@@ -8,10 +8,12 @@ locking statement: two calls in one transaction could lock in opposite orders.
 """
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from functools import partial, reduce
+from operator import or_
 from zoneinfo import ZoneInfo
 
 from django.db import connection, transaction
@@ -21,13 +23,22 @@ from billing.core.dimensions import ATTEMPT_EVENT, DIMENSION_METERS, MARKER_METE
 from billing.core.windows import Window, window
 from billing.models import Budget, LedgerEntry
 from billing.services.sets import columns
+from tenants.controls import Version, control_version
 from tenants.ids import new_id
+from tenants.remembered import Remembered
 
 Chain = tuple[tuple[str, str], ...]
 """(scope, scope id) from the tenant to the job."""
 Place = tuple[uuid.UUID, datetime]
 """(budget, start of its window): what names a balance."""
-ScopeKey = tuple[str, str, str]
+Places = Mapping[Place, tuple[Budget, Window]]
+"""What the places name."""
+Budgets = dict[tuple[str, str, str], list[Budget]]
+"""Budgets by (tenant, scope, scope id)."""
+
+MOST_SEEN = 100_000
+_seen: set[Place] = set()
+"""Places whose balance is known to be committed."""
 
 SPENT_KINDS = ("incurred", "wasted")
 """The amounts that count against budgets."""
@@ -62,28 +73,34 @@ def require_transaction(what: str) -> None:
         raise transaction.TransactionManagementError(message)
 
 
-def budgets_of(chains: Iterable[tuple[uuid.UUID, Chain]]) -> dict[ScopeKey, list[Budget]]:
-    """Return the budgets of all scopes of the (tenant, chain) pairs, by (tenant, scope, id)."""
-    keys = {(str(tenant), scope, name) for tenant, chain in chains for scope, name in chain}
-    found: dict[ScopeKey, list[Budget]] = {}
-    if not keys:
-        return found
-    budgets = Budget.objects.raw(
-        "SELECT b.* FROM billing_budget b "
-        "JOIN unnest(%s::uuid[], %s::text[], %s::text[]) k(tenant, scope, name) "
-        "ON b.tenant_id = k.tenant AND b.scope = k.scope AND b.scope_id = k.name "
-        "ORDER BY b.dimension, b.id",
-        columns(sorted(keys)),
-    )
-    for budget in budgets:
+def budgets_of(
+    chains: Iterable[tuple[uuid.UUID, Chain]], version: Version | None = None
+) -> Budgets:
+    """Return the budgets of the chains' tenants, by (tenant, scope, id); change nothing in it.
+
+    They are remembered while the control clock stands still; `version` is where it stands, if the
+    caller has read it in this transaction already.
+    """
+    tenants = {tenant for tenant, _ in chains}
+    if not tenants:
+        return {}
+    now = control_version() if version is None else version
+    first, *others = [_budgets.at(now, tenant) for tenant in tenants]
+    return reduce(or_, others, first) if others else first
+
+
+def _budgets_read(tenant_id: uuid.UUID, _version: Version) -> Budgets:
+    found: Budgets = {}
+    for budget in Budget.objects.filter(tenant=tenant_id).order_by("dimension", "id"):
         key = (str(budget.tenant_id), budget.scope, budget.scope_id)
         found.setdefault(key, []).append(budget)
     return found
 
 
-def budgets_on(
-    budgets: dict[ScopeKey, list[Budget]], tenant_id: uuid.UUID, chain: Chain
-) -> list[Budget]:
+_budgets = Remembered(_budgets_read)
+
+
+def budgets_on(budgets: Budgets, tenant_id: uuid.UUID, chain: Chain) -> list[Budget]:
     """Return the budgets of one chain in its order, the tenant's first."""
     tenant = str(tenant_id)
     return [b for scope, name in chain for b in budgets.get((tenant, scope, name), ())]
@@ -94,10 +111,19 @@ def window_of(budget: Budget, at: datetime) -> Window:
     return window(budget.window, ZoneInfo(budget.timezone), at)
 
 
-def balances_ensure(places: dict[Place, tuple[Budget, Window]]) -> None:
-    """Make the balance rows that are missing, with what the ledger says was spent already."""
-    if not places:
-        return
+def balances_ensure(places: Places) -> None:
+    """Make the balance rows that are missing, with what the ledger says was spent already.
+
+    Those that this process has seen committed are not asked for again.
+    """
+    unseen = {place: places[place] for place in places if place not in _seen}
+    if unseen:
+        balances_make(unseen)
+        transaction.on_commit(partial(_remember, set(unseen)))
+
+
+def balances_make(places: Places) -> None:
+    """Make the balance rows that are missing, whatever this process has seen before."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT k.budget, k.start FROM unnest(%s::uuid[], %s::timestamptz[]) k(budget, start) "
@@ -110,17 +136,43 @@ def balances_ensure(places: dict[Place, tuple[Budget, Window]]) -> None:
         _balances_insert([places[place] for place in missing])
 
 
-def accounts_lock(places: dict[Place, tuple[Budget, Window]]) -> dict[Place, Account]:
-    """Lock the balances of the places, in the order of their ids, and return the accounts."""
+def _remember(places: set[Place]) -> None:
+    if len(_seen) > MOST_SEEN:
+        _seen.clear()
+    _seen.update(places)
+
+
+def accounts_open(places: Places) -> dict[Place, Account]:
+    """Lock the balances of the places, made where missing, and return the accounts.
+
+    The first try locks all of them or none: some locked while the others are made could close a
+    circle with another call.
+    """
+    accounts = _lock(places, least=len(places))
+    if len(accounts) < len(places):
+        balances_make(places)
+        accounts = accounts_lock(places)
+    return accounts
+
+
+def accounts_lock(places: Places) -> dict[Place, Account]:
+    """Lock those of the balances that exist, in the order of their ids, and return the accounts."""
+    return _lock(places, least=0)
+
+
+def _lock(places: Places, *, least: int) -> dict[Place, Account]:
+    """Lock the balances of the places, or nothing where fewer than `least` of them exist."""
     if not places:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT b.budget_id, b.window_start, b.id, b.spent, b.held FROM billing_balance b "
+            "WITH k AS MATERIALIZED (SELECT b.id FROM billing_balance b "
             "JOIN unnest(%s::uuid[], %s::timestamptz[]) k(budget, start) "
-            "ON b.budget_id = k.budget AND b.window_start = k.start "
-            "ORDER BY b.id FOR UPDATE OF b",
-            columns(places),
+            "ON b.budget_id = k.budget AND b.window_start = k.start) "
+            "SELECT budget_id, window_start, id, spent, held FROM billing_balance "
+            "WHERE id IN (SELECT id FROM k) AND (SELECT count(*) FROM k) >= %s "
+            "ORDER BY id FOR UPDATE",
+            [*columns(places), least],
         )
         rows = cursor.fetchall()
     return {(row[0], row[1]): _account(places[row[0], row[1]], row[2:]) for row in rows}

@@ -6,7 +6,7 @@ Rows are locked in the order of their ids, reservations before balances.
 """
 
 import uuid
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -14,9 +14,28 @@ from decimal import Decimal
 from django.db import connection
 
 from billing.core.windows import Window
-from billing.models import Budget, Reservation
+from billing.models import Budget
 from billing.services.accounts import Account, Place, window_of
 from billing.services.sets import array
+
+# The lines are locked with their reservations, for a move changes them: what is read is the newest.
+# A row without a start is a closed reservation, the others are what is to be given back.
+_CLOSE = """
+WITH due AS MATERIALIZED (
+    SELECT id FROM billing_reservation WHERE id = ANY(%s::uuid[]) AND state = 'open'
+    ORDER BY id FOR UPDATE
+), line AS MATERIALIZED (
+    SELECT l.budget_id, l.window_start, l.amount
+    FROM due JOIN billing_reservationline l ON l.reservation_id = due.id FOR UPDATE OF l
+), closed AS (
+    UPDATE billing_reservation r
+    SET state = %s, closed_at = coalesce(%s::timestamptz, statement_timestamp())
+    FROM due WHERE r.id = due.id RETURNING r.job_id, r.spend
+)
+SELECT job_id, NULL::timestamptz, spend FROM closed
+UNION ALL SELECT budget_id, window_start, sum(amount) FROM line GROUP BY budget_id, window_start
+"""
+_CLOSE_OF_JOBS = _CLOSE.replace("WHERE id = ANY", "WHERE job_id = ANY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,37 +54,26 @@ def reservations_close(
 
     The caller locks the balances of the holds and takes them off.
     """
-    if not job_ids:
-        return Closed()
-    open_ids = (
-        Reservation.objects.select_for_update()
-        .filter(job_id__in=job_ids, state="open")
-        .order_by("id")
-        .values_list("id", flat=True)
-    )
-    return closed_of(list(open_ids), state, now)
+    return _closed(_CLOSE_OF_JOBS, job_ids, state, now)
 
 
 def closed_of(ids: Collection[uuid.UUID], state: str, now: datetime | None) -> Closed:
-    """Close the open reservations, locked already, and return what they held."""
+    """Close the open reservations of these ids, and return what they held."""
+    return _closed(_CLOSE, ids, state, now)
+
+
+def _closed(statement: str, ids: Collection[uuid.UUID], state: str, now: datetime | None) -> Closed:
     if not ids:
         return Closed()
-    listed = array(ids)
+    closed = Closed()
     with connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE billing_reservation SET state = %s, "
-            "closed_at = coalesce(%s::timestamptz, statement_timestamp()) "
-            "WHERE id = ANY(%s::uuid[]) RETURNING job_id, spend",
-            [state, now, listed],
-        )
-        spend = dict(cursor.fetchall())
-        cursor.execute(
-            "SELECT budget_id, window_start, sum(amount) FROM billing_reservationline "
-            "WHERE reservation_id = ANY(%s::uuid[]) GROUP BY budget_id, window_start",
-            [listed],
-        )
-        holds = {(budget_id, start): held for budget_id, start, held in cursor.fetchall()}
-    return Closed(spend=spend, holds=holds)
+        cursor.execute(statement, [array(ids), state, now])
+        for key, start, amount in cursor.fetchall():
+            if start is None:
+                closed.spend[key] = amount
+            else:
+                closed.holds[key, start] = amount
+    return closed
 
 
 def holds_give_back(closed: Closed, accounts: dict[Place, Account]) -> None:
@@ -75,9 +83,15 @@ def holds_give_back(closed: Closed, accounts: dict[Place, Account]) -> None:
         account.held = max(Decimal(0), account.held - held)
 
 
-def places_of(closed: Closed) -> dict[Place, tuple[Budget, Window]]:
-    """Return the balances that the holds touch, each with its budget and window."""
-    budgets = Budget.objects.in_bulk({budget_id for budget_id, _ in closed.holds})
+def places_of(closed: Closed, known: Iterable[Budget] = ()) -> dict[Place, tuple[Budget, Window]]:
+    """Return the balances that the holds touch, each with its budget and window.
+
+    Budgets that are not among the `known` are read.
+    """
+    budgets = {budget.id: budget for budget in known}
+    unknown = {budget_id for budget_id, _ in closed.holds} - budgets.keys()
+    if unknown:
+        budgets |= Budget.objects.in_bulk(unknown)
     return {
         (budget_id, start): (budgets[budget_id], window_of(budgets[budget_id], start))
         for budget_id, start in closed.holds

@@ -3,12 +3,13 @@
 Theory. The verdict and the hold are one step under the row locks of every balance of the chain, so
 that parallel submissions see each other's holds and a ceiling is never overshot (checking recorded
 spend alone overshoots by the degree of parallelism). A bulk call locks all its balances at once,
-decides its requests one after another in memory in the order given, and writes rows in sets.
+decides its requests one after another in memory in the order given, and writes all in one
+statement.
 A reservation belongs to the window in which it was made.
 """
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -22,8 +23,8 @@ from billing.services.accounts import (
     Account,
     Place,
     accounts_lock,
+    accounts_open,
     accounts_write,
-    balances_ensure,
     budgets_of,
     budgets_on,
     require_transaction,
@@ -38,15 +39,30 @@ from billing.services.holds import (
 )
 from billing.services.sets import columns
 from billing.services.verdicts import Refused, Reserved, ReserveRequest
+from tenants.controls import Version
 from tenants.ids import new_id
 
-CHUNK_ROWS = 500
 SWEEP_ROWS = 500
+
+
+_FUND = """
+WITH balances AS (
+    UPDATE billing_balance b SET held = k.held
+    FROM unnest(%s::uuid[], %s::numeric[]) k(id, held) WHERE b.id = k.id
+), reservations AS (
+    INSERT INTO billing_reservation (id, tenant_id, workspace_id, job_id, workflow_id, mission_id,
+        spend, tokens, expires_at, state)
+    SELECT k.*, 'open' FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[],
+        %s::uuid[], %s::numeric[], %s::bigint[], %s::timestamptz[]) k
+)
+INSERT INTO billing_reservationline (id, reservation_id, budget_id, window_start, amount)
+SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::numeric[])
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
-    """A request with the budgets it draws on and the place of each."""
+    """A request with the places that it draws on."""
 
     request: ReserveRequest
     places: list[Place]
@@ -61,26 +77,29 @@ class _Grant:
     lines: list[tuple[Place, Decimal]]
 
 
-def reserve(*, requests: Sequence[ReserveRequest], now: datetime) -> list[Reserved | Refused]:
+def reserve(
+    *,
+    requests: Sequence[ReserveRequest],
+    now: datetime,
+    version: Version | None = None,
+    new_jobs: bool = False,
+) -> list[Reserved | Refused]:
     """Decide the requests in the order given and hold what passes; one answer a request.
 
     Must be called in the transaction of the verdict, once for all of its jobs (one call locks its
     budgets in one fixed order; two could deadlock with another's). A job that holds an open
     reservation keeps it. Without budgets on its chain a job is reserved without lines.
+    `version` is where the control clock stands, if the transaction has read it already; `new_jobs`
+    says that the jobs are only being made, so that none can hold anything yet.
     Raises `TransactionManagementError` outside a transaction.
     """
     require_transaction("reserve")
-    asks, places = _asks(requests, now)
-    balances_ensure(places)
-    accounts = accounts_lock(places)
-    held = _open_reservations([request.job_id for request in requests])
-    answers: list[Reserved | Refused] = []
+    asks, places = _asks(requests, now, version)
+    accounts = accounts_open(places)
+    held = {} if new_jobs else _open_reservations([request.job_id for request in requests])
     grants: list[_Grant] = []
-    for ask in asks:
-        answers.append(_decide(ask, accounts, held, grants))
-    accounts_write(_touched(grants, accounts))
-    for first in range(0, len(grants), CHUNK_ROWS):
-        _grants_insert(grants[first : first + CHUNK_ROWS])
+    answers = [_decide(ask, accounts, held, grants) for ask in asks]
+    _fund(grants, accounts)
     return answers
 
 
@@ -136,18 +155,21 @@ def reservations_forget(*, before: datetime, limit: int) -> int:
 
 
 def _asks(
-    requests: Sequence[ReserveRequest], now: datetime
+    requests: Sequence[ReserveRequest], now: datetime, version: Version | None
 ) -> tuple[list[_Ask], dict[Place, tuple[Budget, Window]]]:
     """Find the budgets of all chains at once, and the window that each is in now."""
-    budgets = budgets_of((request.tenant_id, request.chain) for request in requests)
-    windows = {b.id: window_of(b, now) for listed in budgets.values() for b in listed}
+    budgets = budgets_of(((one.tenant_id, one.chain) for one in requests), version)
+    named: dict[uuid.UUID, Place] = {}
     places: dict[Place, tuple[Budget, Window]] = {}
     asks = []
     for request in requests:
         own = budgets_on(budgets, request.tenant_id, request.chain)
-        ask = _Ask(request=request, places=[(b.id, windows[b.id].start) for b in own])
-        places.update({place: (b, windows[b.id]) for place, b in zip(ask.places, own, strict=True)})
-        asks.append(ask)
+        for budget in own:
+            if budget.id not in named:
+                span = window_of(budget, now)
+                named[budget.id] = (budget.id, span.start)
+                places[named[budget.id]] = (budget, span)
+        asks.append(_Ask(request=request, places=[named[budget.id] for budget in own]))
     return asks, places
 
 
@@ -167,7 +189,7 @@ def _decide(
     if request.job_id in held:
         return Reserved(job_id=request.job_id, reservation_id=held[request.job_id], repeated=True)
     estimates = request.estimates()
-    drawn = [(place, accounts[place]) for place in ask.places if place in accounts]
+    drawn = [(place, accounts[place]) for place in ask.places]
     refused = refusal((account for _, account in drawn), estimates)
     if refused is not None:
         return refused_of(request.job_id, refused, estimates[refused.dimension])
@@ -201,10 +223,6 @@ def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
     )
 
 
-def _touched(grants: list[_Grant], accounts: dict[Place, Account]) -> list[Account]:
-    return [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
-
-
 def _give_back(closed: Closed) -> list[uuid.UUID]:
     accounts = accounts_lock(places_of(closed))
     holds_give_back(closed, accounts)
@@ -212,29 +230,23 @@ def _give_back(closed: Closed) -> list[uuid.UUID]:
     return sorted(closed.spend)
 
 
-def _grants_insert(grants: list[_Grant]) -> None:
-    """Write reservations and their lines, two statements for the chunk."""
+def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
+    """Write reservations, their lines and the balances that they touch, in one statement."""
+    if not grants:
+        return
+    lines = [
+        (new_id(), grant.id, budget_id, start, amount)
+        for grant in grants
+        for (budget_id, start), amount in grant.lines
+    ]
+    touched = [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO billing_reservation (id, tenant_id, workspace_id, job_id, workflow_id, "
-            "mission_id, spend, tokens, expires_at, state) "
-            "SELECT k.*, 'open' FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], "
-            "%s::uuid[], %s::uuid[], %s::numeric[], %s::bigint[], %s::timestamptz[]) k",
-            columns([_reservation_row(grant) for grant in grants]),
+            _FUND,
+            columns([(account.balance_id, account.held) for account in touched], 2)
+            + columns([_reservation_row(grant) for grant in grants])
+            + columns(lines, 5),
         )
-        lines = [
-            (new_id(), grant.id, budget_id, start, amount)
-            for grant in grants
-            for (budget_id, start), amount in grant.lines
-        ]
-        if lines:
-            cursor.execute(
-                "INSERT INTO billing_reservationline "
-                "(id, reservation_id, budget_id, window_start, amount) "
-                "SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[], "
-                "%s::numeric[])",
-                columns(lines),
-            )
 
 
 def _reservation_row(grant: _Grant) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ A statement for a whole set takes one array a column. Adapting each element on i
 of such a statement's time would go to, so the literal is written here in one pass.
 """
 
+import uuid
 from collections.abc import Iterable, Sequence
 
 
@@ -12,12 +13,19 @@ def array(values: Iterable[object]) -> str:
 
     For ids, numbers, aware times (ISO form) and text; the statement casts it: `%s::uuid[]`.
     """
-    return "{" + ",".join([_element(value) for value in values]) + "}"
+    found = tuple(values)
+    if found and found[0] == found[-1] and found.count(found[0]) == len(found):
+        # many columns of a set say one thing throughout
+        return "{" + ",".join([_element(found[0])] * len(found)) + "}"
+    return "{" + ",".join([_element(value) for value in found]) + "}"
 
 
-def columns(rows: Iterable[Sequence[object]]) -> list[str]:
-    """Turn rows (at least one, all alike) into one array literal a column."""
-    return [array(column) for column in zip(*rows, strict=True)]
+def columns(rows: Iterable[Sequence[object]], width: int = 0) -> list[str]:
+    """Turn rows, all alike, into one array literal a column.
+
+    `width` is how many columns there are, for sets that may be empty.
+    """
+    return [array(column) for column in zip(*rows, strict=True)] or ["{}"] * width
 
 
 def _element(value: object) -> str:
@@ -26,4 +34,6 @@ def _element(value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
+    if isinstance(value, uuid.UUID):
+        return value.hex
     return str(value).replace(" ", "T")

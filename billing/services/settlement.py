@@ -35,6 +35,7 @@ from billing.services.holds import Closed, holds_give_back, places_of, reservati
 from billing.services.ledger import Event, events_book, events_check
 from billing.services.prices import prices_load
 from billing.services.usage import Crossing, Priced, Settled, Settlement, priced_of
+from tenants.controls import Version
 
 _ZERO = Decimal(0)
 
@@ -49,12 +50,13 @@ class _Books:
     touched: set[Place] = field(default_factory=set)
 
 
-@transaction.atomic
-def settle(*, settlements: Sequence[Settlement]) -> list[Settled]:
+@transaction.atomic(savepoint=False)
+def settle(*, settlements: Sequence[Settlement], version: Version | None = None) -> list[Settled]:
     """Book what the attempts used, in one set; one answer a settlement, in the order given.
 
-    Safe to repeat. `UnpricedModel` and `UsageConflict` undo the whole call, and only it: the
-    caller's transaction stays usable (settle alone what may be at fault).
+    Safe to repeat. `UnpricedModel` and `UsageConflict` undo the whole call and with it the
+    caller's transaction, if there is one (settle alone what may be at fault).
+    `version` is where the control clock stands, if the transaction has read it already.
     """
     prices_load({(s.provider, s.model) for s in settlements})
     priced: dict[Event, Priced] = {}
@@ -63,7 +65,7 @@ def settle(*, settlements: Sequence[Settlement]) -> list[Settled]:
         one = priced_of(settlement)
         if priced.setdefault(settlement.event, one) is not one:
             repeats.append(one)
-    drawn, places = _places(list(priced.values()))
+    drawn, places = _places(list(priced.values()), version)
     balances_ensure(places)
     fresh = events_book(list(priced.values()))
     repeats += [one for event, one in priced.items() if event not in fresh]
@@ -77,10 +79,10 @@ def settle(*, settlements: Sequence[Settlement]) -> list[Settled]:
 
 
 def _places(
-    priced: Sequence[Priced],
+    priced: Sequence[Priced], version: Version | None
 ) -> tuple[dict[Event, list[Place]], dict[Place, tuple[Budget, Window]]]:
     """Find the budgets of each event and the window its attempt was dispatched in."""
-    budgets = budgets_of((p.settlement.tenant_id, p.settlement.chain) for p in priced)
+    budgets = budgets_of(((p.settlement.tenant_id, p.settlement.chain) for p in priced), version)
     drawn: dict[Event, list[Place]] = {}
     places: dict[Place, tuple[Budget, Window]] = {}
     spans: dict[uuid.UUID, Window] = {}  # most attempts of a set were dispatched in one window
@@ -106,7 +108,8 @@ def _post(
     ended = {one.settlement.job_id for one in fresh if one.settlement.final}
     closed = reservations_close(job_ids=ended, state="settled", now=None)
     needed = {place: places[place] for one in fresh for place in drawn[one.settlement.event]}
-    accounts = accounts_lock(needed | places_of(closed))
+    known = (budget for budget, _ in places.values())
+    accounts = accounts_lock(needed | places_of(closed, known))
     books = _Books(accounts=accounts, drawn=drawn, closed=closed)
     holds_give_back(closed, accounts)
     books.touched.update(closed.holds)

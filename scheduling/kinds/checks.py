@@ -1,11 +1,15 @@
 """Small checks that the kinds share; each returns the faults it found, and raises nothing."""
 
+import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from scheduling.kinds.contract import Fault, InvalidPayload, Payload
 
 MAX_NAMED_VALUES = 12
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_AS_JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def refuse(faults: list[Fault]) -> None:
@@ -16,12 +20,12 @@ def refuse(faults: list[Fault]) -> None:
 
 def unknown_fields(value: Payload, allowed: Collection[str], where: str = "") -> list[Fault]:
     """A fault for each key that is not allowed; `where` is a path prefix such as `messages[0].`."""
+    unknown = [key for key in value if key not in allowed]
+    if not unknown:
+        return []
     known = ", ".join(sorted(allowed)[:MAX_NAMED_VALUES])
-    return [
-        Fault(field=f"{where}{key}", sentence=f"is not a known field here; known are {known}")
-        for key in value
-        if key not in allowed
-    ]
+    sentence = f"is not a known field here; known are {known}"
+    return [Fault(field=f"{where}{key}", sentence=sentence) for key in unknown]
 
 
 def missing_fields(value: Payload, required: Collection[str]) -> list[Fault]:
@@ -58,11 +62,22 @@ def storable(payload: Payload) -> list[Fault]:
     PostgreSQL's jsonb refuses the NUL character, and half of a surrogate pair has no UTF-8 form:
     both would fail long after submission, so they are refused at the door.
     """
+    if _is_plain(payload):
+        return []
     return [
         Fault(field=path, sentence="holds a NUL character or half of a surrogate pair; remove it")
         for path, text in _texts(payload)
-        if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text)
+        if _UNSTORABLE.search(text)
     ]
+
+
+def _is_plain(payload: Payload) -> bool:
+    """Tell whether one look at the whole as JSON finds nothing to look at text by text."""
+    try:
+        written = _AS_JSON.encode(payload)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return "\\u0000" not in written and _UNSTORABLE.search(written) is None
 
 
 def _texts(payload: Payload) -> Iterator[tuple[str, str]]:

@@ -57,4 +57,8 @@ class Migration(migrations.Migration):
             name='tenant',
             field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='tenants.tenant'),
         ),
+        migrations.AddIndex(
+            model_name='job',
+            index=models.Index(condition=models.Q(('state', 'deferred')), fields=['tenant', 'seq'], name='job_deferred'),
+        ),
     ]

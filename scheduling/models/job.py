@@ -4,6 +4,7 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - the governor's changed rows: `job_changed`, partial on `changed`, holds only what it has not seen;
 - its load at start: `job_live`, partial on the states that are not ended, by arrival number;
 - jobs whose wait ends by time: `job_wakes`, partial on `wake_at`;
+- a tenant's oldest deferred jobs, asked by each settlement: `job_deferred`, partial;
 - a tenant's or workspace's list, newest first: `job_of_tenant`, `job_of_workspace`;
 - a workflow's last runs: `job_of_workflow`;
 - backlog counts for admission: `job_backlog`, partial on waiting states.
@@ -108,6 +109,7 @@ class Job(models.Model):
             models.Index(fields=["seq"], condition=Q(changed=True), name="job_changed"),
             models.Index(fields=["seq"], condition=Q(state__in=LIVE), name="job_live"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="job_wakes"),
+            models.Index(fields=["tenant", "seq"], condition=Q(state="deferred"), name="job_deferred"),
             models.Index(fields=["tenant", "-seq"], name="job_of_tenant"),
             models.Index(fields=["workspace", "-seq"], name="job_of_workspace"),
             models.Index(fields=["workflow", "-seq"], name="job_of_workflow"),

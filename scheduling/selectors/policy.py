@@ -1,29 +1,33 @@
 """The policy in force, and executors and pools as the core sees them."""
 
 from dataclasses import replace
-from datetime import datetime
-from functools import lru_cache
 
 from scheduling.core import types
 from scheduling.core.policy.document import policy_from_dict
 from scheduling.core.policy.settings import Policy
 from scheduling.models import Executor, PolicyVersion, Pool
+from tenants.controls import Version, control_version
+from tenants.remembered import Remembered
 
 
-def active_policy() -> Policy:
-    """Return the active policy version; raise `PolicyVersion.DoesNotExist` when there is none."""
-    active = PolicyVersion.objects.filter(state="active")
-    found = active.values_list("number", "published_at").first()
-    if found is None:
-        raise PolicyVersion.DoesNotExist("no policy version is active; publish one")
-    return _policy(*found)
+def active_policy(version: Version | None = None) -> Policy:
+    """Return the active policy version, remembered while the control clock stands still.
+
+    `version` is where the clock stands, if the caller has read it in this transaction already.
+    Raises `PolicyVersion.DoesNotExist` when no policy is active.
+    """
+    return _policy.at(control_version() if version is None else version, "active")
 
 
-@lru_cache(maxsize=8)
-def _policy(number: int, _published_at: datetime) -> Policy:
-    """Return a version's settings; they never change, so they are read once a process."""
-    version = PolicyVersion.objects.get(number=number)
-    return replace(policy_from_dict(version.body), number=number)
+def _read(state: str, _version: Version) -> Policy:
+    version = PolicyVersion.objects.filter(state=state).first()
+    if version is None:
+        message = f"no policy version is {state}; publish one"
+        raise PolicyVersion.DoesNotExist(message)
+    return replace(policy_from_dict(version.body), number=version.number)
+
+
+_policy = Remembered(_read)
 
 
 def core_pool(pool: Pool) -> types.Pool:

@@ -6,12 +6,11 @@ the jobs, their reservations, decisions and events stand. Jobs are decided in th
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from django.conf import settings
-from django.db.models import Count
 
 from billing.services.prices import UnpricedModel, price_estimate
 from billing.services.reservations import reserve
@@ -23,9 +22,10 @@ from scheduling.core.policy.settings import BacklogCaps, charge_of
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.core.types import Reason, Verdict
 from scheduling.models import Decision, Job
-from scheduling.models.job import BACKLOG
 from scheduling.services.catalogue import Catalogue
 from scheduling.services.drafts import Draft
+from scheduling.services.rows import row_new
+from scheduling.services.scopes import chain_of
 
 STATE_OF = {
     Verdict.ADMITTED: JobState.QUEUED,
@@ -51,12 +51,13 @@ def judge(
 ) -> list[Judged]:
     """Decide on the drafts and hold what the admitted ones need; sets each job's state.
 
-    Must run in the transaction that then stores the jobs. `waits_already`: they are part of the
-    backlog, so that a full one is no reason to turn them away.
+    Must run in the transaction that then stores the jobs. `waits_already`: they are stored and part
+    of the backlog, so that a full one is no reason to turn them away.
     """
-    waiting = None if waits_already else _backlog_counts(catalogue)
-    judged = [_judge_one(one, catalogue, waiting, now) for one in drafts]
-    _fund(judged, catalogue, now)
+    waiting = None if waits_already else _waiting(catalogue)
+    prices = _Prices(catalogue=catalogue, now=now)
+    judged = [_judge_one(one, prices, waiting) for one in drafts]
+    _fund(judged, catalogue, now, new_jobs=not waits_already)
     for one in judged:
         _place(one, catalogue)
         _set_state(one, now)
@@ -66,13 +67,14 @@ def judge(
 def decision_of(judged: Judged, catalogue: Catalogue, now: datetime) -> Decision:
     """Return the decision's row (not yet stored)."""
     answer, facts = judged.answer, judged.facts
-    return Decision(
-        job=judged.draft.job,
+    return row_new(
+        Decision,
+        job_id=judged.draft.job.id,
         verdict=answer.verdict,
         reason=answer.reason,
         sentence=answer.sentence,
         policy=catalogue.policy.number,
-        control=catalogue.control,
+        control=catalogue.version[0],
         reservation_id=judged.reservation.reservation_id if judged.reservation else None,
         expires_at=expiry(now) if judged.reservation else None,
         retry_at=_time(answer.retry_at),
@@ -105,28 +107,74 @@ def core_job(job: Job, cost: int) -> types.Job:
     )
 
 
-def _judge_one(
-    draft: Draft, catalogue: Catalogue, waiting: Counter[str] | None, now: datetime
-) -> Judged:
-    pool = draft.workflow.pool
-    spend, unpriced, no_executor = _price(draft, catalogue, now)
-    caps = catalogue.policy.backlog
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Quote:
+    """What a job may cost; else the model that has no price, or that nothing can run it."""
+
+    spend: Decimal = Decimal(0)
+    unpriced: str = ""
+    no_executor: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prices:
+    """The quotes of a set: jobs that ask for the same have the same."""
+
+    catalogue: Catalogue
+    now: datetime
+    quotes: dict[tuple[object, ...], _Quote] = field(default_factory=dict)
+
+    def quote(self, draft: Draft) -> _Quote:
+        """Return the quote for a draft, computed for the first of its like."""
+        job = draft.job
+        seconds = job.expected_s or draft.workflow.expected_s
+        tokens = job.input_tokens, job.output_tokens
+        like = (job.pool_id, job.kind, job.model, job.region, *job.labels, tokens, seconds)
+        found = self.quotes.get(like)
+        if found is None:
+            found = self.quotes[like] = self._compute(draft, seconds)
+        return found
+
+    def _compute(self, draft: Draft, seconds: float | None) -> _Quote:
+        job, settings = draft.job, self.catalogue.settings
+        offers = settings.offers(core_job(job, draft.cost), str(job.pool_id))
+        if not offers:
+            if not job.model or settings.is_offered(job.model, str(job.pool_id)):
+                return _Quote(no_executor=True)
+            return _Quote(unpriced=job.model)
+        try:
+            spend = price_estimate(
+                offers=offers,
+                input_tokens=job.input_tokens,
+                output_tokens=job.output_tokens,
+                seconds=seconds or settings.policy.default_expected_s,
+                now=self.now,
+            )
+        except UnpricedModel as unpriced:
+            return _Quote(unpriced=unpriced.model)
+        return _Quote(spend=spend)
+
+
+def _judge_one(draft: Draft, prices: _Prices, waiting: Counter[str] | None) -> Judged:
+    pool, settings = draft.workflow.pool, prices.catalogue.settings
+    quote = prices.quote(draft)
+    caps = settings.policy.backlog
     facts = Facts(
-        now=now.timestamp(),
+        now=prices.now.timestamp(),
         cost=draft.cost,
         most=pool.budget if draft.rule.uses_reserve else pool.budget - pool.reserve,
-        unpriced_model=unpriced,
+        unpriced_model=quote.unpriced,
         backlogs=_backlogs(waiting, caps) if waiting is not None else (),
         sheddable=draft.rule.sheddable,
         shed_share=caps.shed_share,
         not_before=draft.not_before.timestamp() if draft.not_before else None,
         deadline=draft.job.deadline.timestamp() if draft.job.deadline else None,
-        tenant_held=catalogue.workspace.tenant.held,
+        tenant_held=settings.held,
     )
-    answer = _no_executor(draft) if no_executor else admit(facts)
+    answer = _no_executor(draft) if quote.no_executor else admit(facts)
     if waiting is not None and answer.verdict is not Verdict.DENIED:
         waiting.update(("workspace", "tenant", "all"))
-    return Judged(draft=draft, facts=facts, spend=spend, answer=answer)
+    return Judged(draft=draft, facts=facts, spend=quote.spend, answer=answer)
 
 
 def _backlogs(waiting: Counter[str], caps: BacklogCaps) -> tuple[Backlog, ...]:
@@ -135,27 +183,6 @@ def _backlogs(waiting: Counter[str], caps: BacklogCaps) -> tuple[Backlog, ...]:
         Backlog(scope="tenant", waiting=waiting["tenant"], cap=caps.tenant),
         Backlog(scope="all", waiting=waiting["all"], cap=caps.total),
     )
-
-
-def _price(draft: Draft, catalogue: Catalogue, now: datetime) -> tuple[Decimal, str, bool]:
-    """Return (estimated spend, the model without a price or "", whether nothing can run it)."""
-    job = draft.job
-    offers = catalogue.offers(core_job(job, draft.cost), str(job.pool_id))
-    if not offers:
-        known = not job.model or catalogue.is_offered(job.model, str(job.pool_id))
-        return Decimal(0), "" if known else job.model, known
-    seconds = job.expected_s or draft.workflow.expected_s or catalogue.policy.default_expected_s
-    try:
-        spend = price_estimate(
-            offers=offers,
-            input_tokens=job.input_tokens,
-            output_tokens=job.output_tokens,
-            seconds=seconds,
-            now=now,
-        )
-    except UnpricedModel as unpriced:
-        return Decimal(0), unpriced.model, False
-    return spend, "", False
 
 
 def _no_executor(draft: Draft) -> Answer:
@@ -167,9 +194,15 @@ def _no_executor(draft: Draft) -> Answer:
     )
 
 
-def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime) -> None:
+def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime, *, new_jobs: bool) -> None:
     funded = [one for one in judged if one.answer.verdict in (Verdict.ADMITTED, Verdict.QUEUED)]
-    results = reserve(requests=[_request(one, catalogue, now) for one in funded], now=now)
+    expires_at = expiry(now)
+    results = reserve(
+        requests=[_request(one, expires_at) for one in funded],
+        now=now,
+        version=catalogue.version,
+        new_jobs=new_jobs,
+    )
     for one, result in zip(funded, results, strict=True):
         if isinstance(result, BudgetRefused):
             one.facts = replace(one.facts, refusals=(_refusal(result),))
@@ -178,7 +211,7 @@ def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime) -> None
             one.reservation = result
 
 
-def _request(judged: Judged, catalogue: Catalogue, now: datetime) -> ReserveRequest:
+def _request(judged: Judged, expires_at: datetime) -> ReserveRequest:
     job = judged.draft.job
     seconds = Decimal(str(job.expected_s or judged.draft.workflow.expected_s or 0))
     return ReserveRequest(
@@ -189,21 +222,8 @@ def _request(judged: Judged, catalogue: Catalogue, now: datetime) -> ReserveRequ
         spend=judged.spend,
         tokens=job.input_tokens + job.output_tokens,
         other={"attempts": Decimal(1), "wall_seconds": seconds},
-        expires_at=expiry(now),
+        expires_at=expires_at,
     )
-
-
-def chain_of(job: Job) -> tuple[tuple[str, str], ...]:
-    """Return the scopes whose budgets the job counts under, outermost first."""
-    chain = [
-        ("tenant", str(job.tenant_id)),
-        ("workspace", str(job.workspace_id)),
-        ("member", job.submitted_by),
-        ("workflow", str(job.workflow_id)),
-    ]
-    if job.mission_id:
-        chain.append(("mission", str(job.mission_id)))
-    return (*chain, ("job", str(job.id)))
 
 
 def _refusal(refused: BudgetRefused) -> BudgetRefusal:
@@ -224,7 +244,7 @@ def _place(judged: Judged, catalogue: Catalogue) -> None:
     if judged.answer.reason is not Reason.IN_ORDER:
         return
     job, cost = judged.draft.job, judged.draft.cost
-    foresight = catalogue.foresight[str(job.pool_id)]
+    foresight = catalogue.outlook[str(job.pool_id)]
     starts = not job.paused and foresight.starts_now(cost)
     seconds = job.expected_s or judged.draft.workflow.expected_s
     expected_s = seconds or catalogue.policy.default_expected_s
@@ -252,20 +272,14 @@ def _set_state(judged: Judged, now: datetime) -> None:
     job.finished_at = now if job.state in ENDED_JOBS else None
 
 
-def _backlog_counts(catalogue: Catalogue) -> Counter[str]:
-    tenant = catalogue.workspace.tenant_id
-    rows = dict(
-        Job.objects.filter(tenant=tenant, state__in=BACKLOG)
-        .order_by()
-        .values_list("workspace")
-        .annotate(Count("id"))
+def _waiting(catalogue: Catalogue) -> Counter[str]:
+    backlog = catalogue.backlog
+    if backlog is None:
+        raise ValueError("new jobs are judged by a catalogue that has counted the backlog")
+    others = sum(one.header.total for one in catalogue.outlook.values() if one.header)
+    return Counter(
+        workspace=backlog.workspace, tenant=backlog.tenant, all=max(others, backlog.tenant)
     )
-    counts = Counter(
-        {"workspace": rows.get(catalogue.workspace.id, 0), "tenant": sum(rows.values())}
-    )
-    others = sum(one.header.total for one in catalogue.foresight.values() if one.header)
-    counts["all"] = max(others, counts["tenant"])
-    return counts
 
 
 def _time(seconds: float | None) -> datetime | None:

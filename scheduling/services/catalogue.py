@@ -1,30 +1,49 @@
-"""What a submission is checked against: loaded once for all rows of a call."""
+"""What a submission is checked against: what levers have set, the backlog, the last snapshot.
 
+What levers have set is remembered while the control clock stands still. The clock is read first in
+each transaction of verdicts, so that a lever committed before it is always seen.
+"""
+
+import uuid
 from dataclasses import dataclass
 from datetime import datetime
+
+from django.db import connection
 
 from scheduling.core import types
 from scheduling.core.placement import candidates
 from scheduling.core.policy.settings import Policy
 from scheduling.events import valkey_client
 from scheduling.models import Executor, Mission, Workflow
+from scheduling.models.job import BACKLOG
 from scheduling.selectors.policy import active_policy, core_executor
 from scheduling.services.foresight import Foresight
-from tenants.controls import control_number
-from tenants.models import Workspace
+from tenants.controls import NO_VERSION, VERSION_SQL, Version, control_version
+from tenants.models import Tenant, Workspace
+from tenants.remembered import Remembered
+
+Outlook = dict[str, Foresight]
+"""The last snapshot of each pool that a call has met, with what the call has added to it."""
+Executors = dict[str, list[tuple[Executor, types.Executor]]]
+"""The executors by pool."""
+
+_FACTS = f"""
+SELECT clock.number, clock.writer, own.tenant, own.workspace FROM (
+    SELECT count(*) AS tenant, count(*) FILTER (WHERE workspace_id = %s) AS workspace
+    FROM scheduling_job WHERE tenant_id = %s AND state IN ({", ".join(["%s"] * len(BACKLOG))})
+) own LEFT JOIN ({VERSION_SQL}) clock ON true
+"""  # noqa: S608 (no value is put in)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalogue:
-    """A tenant's workflows and missions, the executors, the policy, and the last snapshot."""
+class Settings:
+    """What levers have set for a tenant: nothing in it changes while the control clock stands."""
 
-    workspace: Workspace
     policy: Policy
-    control: int
+    held: bool
     workflows: dict[str, Workflow]
     missions: dict[str, Mission]
-    executors: dict[str, list[tuple[Executor, types.Executor]]]
-    foresight: dict[str, Foresight]
+    executors: Executors
 
     def offers(self, job: types.Job, pool_id: str) -> list[tuple[str, str]]:
         """Return the (provider, model) of every executor that may ever run the job.
@@ -40,26 +59,77 @@ class Catalogue:
         return any(model in core.models for _, core in self.executors.get(pool_id, []))
 
 
-def catalogue_load(workspace: Workspace, now: datetime) -> Catalogue:
-    """Read everything that submissions to this workspace are checked against."""
-    workflows = {
-        workflow.slug: workflow
-        for workflow in Workflow.objects.filter(tenant=workspace.tenant_id).select_related("pool")
-    }
-    executors: dict[str, list[tuple[Executor, types.Executor]]] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """How many jobs wait for admission or for their turn."""
+
+    workspace: int
+    tenant: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Catalogue:
+    """What one transaction's verdicts go by; `backlog` None has not been counted."""
+
+    workspace: Workspace
+    version: Version
+    settings: Settings
+    backlog: Backlog | None
+    outlook: Outlook
+
+    @property
+    def policy(self) -> Policy:
+        """Return the active policy."""
+        return self.settings.policy
+
+
+def catalogue_load(
+    workspace: Workspace, now: datetime, *, counted: bool = False, outlook: Outlook | None = None
+) -> Catalogue:
+    """Read everything that submissions to this workspace are checked against.
+
+    Must be called in the transaction of the verdicts, as its first reading. `counted`: with the
+    backlog. A call of several sets hands on its `outlook`. Raises `PolicyVersion.DoesNotExist`.
+    """
+    version, backlog = _counted(workspace) if counted else (control_version(), None)
+    settings = _settings.at(version, workspace.tenant_id)
+    found: Outlook = {} if outlook is None else outlook
+    for pool in {str(workflow.pool_id) for workflow in settings.workflows.values()} - found.keys():
+        found[pool] = Foresight.read(valkey_client(), pool, now.timestamp())
+    return Catalogue(
+        workspace=workspace, version=version, settings=settings, backlog=backlog, outlook=found
+    )
+
+
+def _counted(workspace: Workspace) -> tuple[Version, Backlog]:
+    with connection.cursor() as cursor:
+        cursor.execute(_FACTS, [workspace.id, workspace.tenant_id, *BACKLOG])
+        number, writer, tenant, own = cursor.fetchone()
+    version = NO_VERSION if number is None else (number, writer)
+    return version, Backlog(workspace=own, tenant=tenant)
+
+
+def _settings_read(tenant_id: uuid.UUID, version: Version) -> Settings:
+    workflows = Workflow.objects.filter(tenant=tenant_id).select_related("pool")
+    return Settings(
+        policy=active_policy(version),
+        held=Tenant.objects.get(id=tenant_id).held,
+        workflows={workflow.slug: workflow for workflow in workflows},
+        missions={m.slug: m for m in Mission.objects.filter(tenant=tenant_id)},
+        executors=_executors.at(version, "all"),
+    )
+
+
+def _executors_read(_key: str, _version: Version) -> Executors:
+    found: Executors = {}
     for row in Executor.objects.all():
         core = core_executor(row, slots=row.slots, available=True)
-        executors.setdefault(str(row.pool_id), []).append((row, core))
-    pools = {str(workflow.pool_id) for workflow in workflows.values()}
-    return Catalogue(
-        workspace=workspace,
-        policy=active_policy(),
-        control=control_number(),
-        workflows=workflows,
-        missions={m.slug: m for m in Mission.objects.filter(tenant=workspace.tenant_id)},
-        executors=executors,
-        foresight={pool: Foresight.read(valkey_client(), pool, now.timestamp()) for pool in pools},
-    )
+        found.setdefault(str(row.pool_id), []).append((row, core))
+    return found
+
+
+_settings = Remembered(_settings_read)
+_executors = Remembered(_executors_read)
 
 
 def _offer(row: Executor, model: str) -> tuple[str, str]:

@@ -7,7 +7,6 @@ from scheduling.core.breaker import Breaker, Circuit, Signal, after
 from scheduling.core.policy.settings import Policy
 from scheduling.executors.contract import ErrorClass
 from scheduling.models import Executor
-from scheduling.selectors.policy import active_policy
 from scheduling.services.settlement_rows import Closing
 
 _SIGNALS = {
@@ -22,19 +21,18 @@ _SIGNALS = {
 """What an attempt's end says of its executor; the other errors are the job's own."""
 
 
-def circuits_move(closings: Sequence[Closing], now: datetime) -> None:
+def circuits_move(closings: Sequence[Closing], policy: Policy, now: datetime) -> None:
     """Apply the ends of a set to the circuits that they concern; untouched ones are not locked."""
     concerned = {
-        one.attempt.executor_id
+        one.locked.executor_id
         for one in closings
-        if _signal(one) is not Signal.SUCCESS or _is_troubled(one.attempt.executor)
+        if _signal(one) is not Signal.SUCCESS or one.locked.is_troubled
     }
     if not concerned:
         return
-    policy = active_policy()
     rows = Executor.objects.filter(id__in=concerned).order_by("id").select_for_update()
     for row in rows:
-        own = [one for one in closings if one.attempt.executor_id == row.id]
+        own = [one for one in closings if one.locked.executor_id == row.id]
         circuit_save(row, _moved(row, own, policy, now))
 
 
@@ -78,7 +76,3 @@ def _signal(closing: Closing) -> Signal | None:
     if outcome.error_class is None:
         return Signal.SUCCESS
     return _SIGNALS.get(outcome.error_class)
-
-
-def _is_troubled(row: Executor) -> bool:
-    return row.circuit != Circuit.CLOSED or row.circuit_failures > 0

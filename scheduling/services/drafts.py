@@ -16,6 +16,7 @@ from scheduling.kinds.registry import KINDS, UnknownKind, kind_named
 from scheduling.models import Job, Mission, Workflow
 from scheduling.models.workflow import RISKS
 from scheduling.services.catalogue import Catalogue
+from scheduling.services.rows import row_new
 from tenants.ids import new_id
 
 MAX_COST = 1_000_000
@@ -85,16 +86,16 @@ class _Check:
         self.errors.append(FieldError(field=name, sentence=sentence))
 
     def workflow(self, slug: str) -> Workflow | None:
-        found = self.catalogue.workflows.get(slug)
+        found = self.catalogue.settings.workflows.get(slug)
         if found is None:
-            known = ", ".join(sorted(self.catalogue.workflows)[:12]) or "none yet"
+            known = ", ".join(sorted(self.catalogue.settings.workflows)[:12]) or "none yet"
             self.wrong("workflow", f"There is no workflow {slug!r}; this tenant has: {known}.")
         return found
 
     def mission(self, slug: str) -> Mission | None:
         if not slug:
             return None
-        found = self.catalogue.missions.get(slug)
+        found = self.catalogue.settings.missions.get(slug)
         if found is None:
             self.wrong("mission", f"There is no mission {slug!r} in this tenant.")
         return found
@@ -119,9 +120,13 @@ class _Check:
             self.wrong("risk", f"A risk is one of {', '.join(RISKS)}.")
 
     def texts(self, asked: Submission) -> None:
-        self._text("model", (asked.model,), MAX_MODEL)
-        self._text("region", (asked.region,), MAX_REGION)
-        self._text("labels", asked.labels, MAX_LABEL)
+        for name, texts, most in (
+            ("model", (asked.model,), MAX_MODEL),
+            ("region", (asked.region,), MAX_REGION),
+            ("labels", asked.labels, MAX_LABEL),
+        ):
+            if any(texts):
+                self._text(name, texts, most)
 
     def _text(self, name: str, texts: Collection[str], most: int) -> None:
         if any(len(text) > most for text in texts):
@@ -161,12 +166,15 @@ def draft(
     tokens = check.payload(asked.kind, asked.payload)
     if check.errors or workflow is None or rule is None:
         return Refused(errors=tuple(check.errors))
-    job = Job(
+    related = {"workspace": catalogue.workspace, "workflow": workflow, "mission": mission}
+    job = row_new(
+        Job,
+        related,
         id=new_id(),
         tenant_id=catalogue.workspace.tenant_id,
-        workspace=catalogue.workspace,
-        workflow=workflow,
-        mission=mission,
+        workspace_id=catalogue.workspace.id,
+        workflow_id=workflow.id,
+        mission_id=mission.id if mission else None,
         pool_id=workflow.pool_id,
         kind=asked.kind,
         job_class=rule.name,

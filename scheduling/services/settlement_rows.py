@@ -1,140 +1,195 @@
-"""The rows of a settled set, each table in one statement."""
+"""The rows of a settled set: locked in one statement, written back in one.
 
+Theory of the lock. Rows are locked in the order of arrival, each job before its attempt, and
+nobody who waits for a job holds an attempt; so two sets never wait for each other in a circle. The
+server reads a row that it had to wait for anew, and so what is returned is the newest of both.
+"""
+
+import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
 
 from django.db import connection
-from psycopg.types.json import Jsonb
 
-from scheduling.executors.contract import Outcome
-from scheduling.models import Attempt
-from scheduling.services.endings import Ending
+from billing.services.sets import array, columns
+from scheduling.executors.contract import Outcome, Usage
+from scheduling.services.endings import Course, Ending
 
 WAKE_AT_ONCE = 20
 """How many of a tenant's budget-deferred jobs one release sends back to admission."""
+MESSAGE_LENGTH = 500
+LOST = "The worker was lost."
+
+_LOCK = """
+SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
+    j.fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
+    a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
+    a.cost, a.charge, a.started_at, a.dispatched_at, w.needs_review, e.provider,
+    coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) AS model,
+    e.circuit <> 'closed' OR e.circuit_failures > 0 AS is_troubled
+FROM scheduling_attempt a
+JOIN scheduling_job j ON j.id = a.job_id
+JOIN scheduling_workflow w ON w.id = j.workflow_id
+JOIN scheduling_executor e ON e.id = a.executor_id
+WHERE a.id = ANY(%s::uuid[])
+ORDER BY j.seq, a.fence
+FOR UPDATE OF j, a
+"""
+_CLOSE = """
+WITH closing AS MATERIALIZED (
+    SELECT * FROM unnest(
+        %s::uuid[], %s::text[], %s::text[], %s::text[], %s::jsonb[], %s::numeric[], %s::bigint[],
+        %s::uuid[], %s::text[], %s::text[], %s::jsonb[], %s::jsonb[], %s::int[],
+        %s::timestamptz[], %s::bool[], %s::text[]
+    ) AS x(
+        attempt, attempt_state, class, message, usage, spend, due,
+        job, state, reason, result, error, tries, wake, final, outcome
+    )
+), ended AS (
+    UPDATE scheduling_attempt a SET state = x.attempt_state, error_class = x.class,
+        message = x.message, usage = x.usage, spend = x.spend, charge_due = x.due, ended_at = %s
+    FROM closing x WHERE a.id = x.attempt
+)
+UPDATE scheduling_job j SET state = x.state, reason = x.reason,
+    result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
+    finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome, changed = true
+FROM closing x WHERE j.id = x.job
+"""
+# The jobs are picked in a materialised step: in a plain `IN (... LIMIT ...)` the server may pick
+# anew for every row that it looks at, which is slow and goes past the limit.
+_WAKE = """
+WITH due AS MATERIALIZED (
+    SELECT j.id FROM unnest(%s::uuid[]) AS t(id) CROSS JOIN LATERAL (
+        SELECT id FROM scheduling_job
+        WHERE tenant_id = t.id AND state = 'deferred' AND reason = 'budget'
+          AND (wake_at IS NULL OR wake_at > %s)
+        ORDER BY seq LIMIT %s FOR UPDATE SKIP LOCKED
+    ) j
+)
+UPDATE scheduling_job j SET wake_at = %s FROM due WHERE j.id = due.id
+"""
+_USAGE = [one.name for one in fields(Usage)]
+_encode = json.JSONEncoder(default=str).encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locked(Course):
+    """A job with one attempt of it, both locked: what settling has to know of them.
+
+    `model` is what the attempt runs: the job's, else the first that its executor offers, else the
+    executor's kind. `is_troubled`: the executor's circuit has something to recover from.
+    """
+
+    id: uuid.UUID
+    tenant_id: uuid.UUID
+    workspace_id: uuid.UUID
+    workflow_id: uuid.UUID
+    mission_id: uuid.UUID | None
+    submitted_by: str
+    state: str
+    attempt_id: uuid.UUID
+    attempt_fence: int
+    attempt_state: str
+    executor_id: uuid.UUID
+    cost: int
+    charge: int
+    started_at: datetime | None
+    dispatched_at: datetime
+    needs_review: bool
+    provider: str
+    model: str
+    is_troubled: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
     """A live attempt with what its worker reported and what follows from it."""
 
-    attempt: Attempt
+    locked: Locked
     outcome: Outcome | None
     ending: Ending
     charge_due: int | None
 
 
+def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
+    """Lock the attempts and their jobs, and return them in the order of arrival."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LOCK, [array(ids)])
+        names = [column.name for column in cursor.description]
+        return [Locked(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
+
+
 def attempts_close(
     closings: Sequence[Closing], spend: Mapping[uuid.UUID, Decimal], now: datetime
 ) -> None:
-    """Write the end of the attempts."""
-    rows = [
-        (
-            one.attempt.id,
-            one.ending.attempt_state,
-            (one.outcome.error_class or "") if one.outcome else "",
-            one.outcome.message[:500] if one.outcome else "The worker was lost.",
-            Jsonb(_usage(one.outcome)),
-            spend.get(one.attempt.id, Decimal(0)),
-            one.charge_due,
-        )
-        for one in closings
-    ]
-    _update(
-        "UPDATE scheduling_attempt a SET state = x.state, error_class = x.error, "
-        "message = x.message, usage = x.usage, spend = x.spend, charge_due = x.due, ended_at = %s "
-        "FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::text[], %s::jsonb[], %s::numeric[], "
-        "%s::bigint[]) AS x(id, state, error, message, usage, spend, due) WHERE a.id = x.id",
-        [now],
-        rows,
-    )
-
-
-def jobs_close(closings: Sequence[Closing], now: datetime) -> None:
-    """Write what becomes of the jobs, and flag them for the governor."""
-    rows = [
-        (
-            one.attempt.job_id,
-            one.ending.job_state,
-            one.ending.reason,
-            _result(one),
-            _error(one),
-            one.ending.tries,
-            _time(one.ending.wake_at),
-            now if one.ending.final else None,
-            "accepted" if _accepted(one) else "unreviewed",
-        )
-        for one in closings
-    ]
-    _update(
-        "UPDATE scheduling_job j SET state = x.state, reason = x.reason, "
-        "result = coalesce(x.result, j.result), error = x.error, tries = x.tries, "
-        "wake_at = x.wake, finished_at = x.ended, outcome = x.outcome, changed = true "
-        "FROM unnest(%s::uuid[], %s::text[], %s::text[], %s::jsonb[], %s::jsonb[], %s::int[], "
-        "%s::timestamptz[], %s::timestamptz[], %s::text[]) "
-        "AS x(id, state, reason, result, error, tries, wake, ended, outcome) WHERE j.id = x.id",
-        [],
-        rows,
-    )
+    """Write the end of the attempts and what becomes of their jobs, flagged for the governor."""
+    if not closings:
+        return
+    rows = [(*_attempt_row(one, spend), *_job_row(one)) for one in closings]
+    with connection.cursor() as cursor:
+        cursor.execute(_CLOSE, [*columns(rows), now, now])
 
 
 def deferred_wake(tenants: Collection[uuid.UUID], now: datetime) -> None:
-    """Send the tenants' oldest jobs that wait for budget back to admission.
-
-    The rows are picked in a materialised step: in a plain `IN (... LIMIT ...)` the server may pick
-    anew for every row that it looks at, which is slow and goes past the limit.
-    """
-    for tenant in sorted(tenants):
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "WITH due AS MATERIALIZED (SELECT id FROM scheduling_job "
-                "WHERE tenant_id = %s AND state = 'deferred' AND reason = 'budget' "
-                "AND (wake_at IS NULL OR wake_at > %s) ORDER BY seq LIMIT %s "
-                "FOR UPDATE SKIP LOCKED) "
-                "UPDATE scheduling_job j SET wake_at = %s FROM due WHERE j.id = due.id",
-                [tenant, now, WAKE_AT_ONCE, now],
-            )
-
-
-def _update(statement: str, first: list[Any], rows: Sequence[tuple[Any, ...]]) -> None:
-    if not rows:
+    """Send each tenant's oldest jobs that wait for budget back to admission."""
+    if not tenants:
         return
     with connection.cursor() as cursor:
-        cursor.execute(statement, [*first, *(list(column) for column in zip(*rows, strict=True))])
+        cursor.execute(_WAKE, [array(sorted(tenants)), now, WAKE_AT_ONCE, now])
 
 
-def _usage(outcome: Outcome | None) -> dict[str, Any]:
+def _attempt_row(one: Closing, spend: Mapping[uuid.UUID, Decimal]) -> tuple[object, ...]:
+    outcome, attempt_id = one.outcome, one.locked.attempt_id
+    return (
+        attempt_id,
+        one.ending.attempt_state,
+        (outcome.error_class or "") if outcome else "",
+        outcome.message[:MESSAGE_LENGTH] if outcome else LOST,
+        _usage(outcome),
+        spend.get(attempt_id, Decimal(0)),
+        one.charge_due,
+    )
+
+
+def _job_row(one: Closing) -> tuple[object, ...]:
+    ending = one.ending
+    return (
+        one.locked.id,
+        ending.job_state,
+        ending.reason,
+        _result(one.outcome),
+        _error(one.outcome),
+        ending.tries,
+        None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
+        ending.final,
+        "accepted" if _is_accepted(one) else "unreviewed",
+    )
+
+
+def _usage(outcome: Outcome | None) -> str:
     if outcome is None:
-        return {}
-    usage = asdict(outcome.usage)
-    return usage | {"worker_seconds": str(usage["worker_seconds"])}
+        return "{}"
+    return _encode({name: getattr(outcome.usage, name) for name in _USAGE})
 
 
-def _result(closing: Closing) -> Jsonb | None:
-    if closing.outcome is None:
+def _result(outcome: Outcome | None) -> str | None:
+    if outcome is None:
         return None
-    if closing.outcome.result is not None:
-        return Jsonb(closing.outcome.result)
-    partial = closing.outcome.partial_text
-    return Jsonb({"partial_text": partial}) if partial else None
+    if outcome.result is not None:
+        return json.dumps(outcome.result)
+    return json.dumps({"partial_text": outcome.partial_text}) if outcome.partial_text else None
 
 
-def _error(closing: Closing) -> Jsonb | None:
-    outcome = closing.outcome
+def _error(outcome: Outcome | None) -> str | None:
     if outcome is None:
-        return Jsonb({"class": "lost", "message": "The worker was lost."})
+        return json.dumps({"class": "lost", "message": LOST})
     if outcome.error_class is None:
         return None
-    return Jsonb({"class": outcome.error_class, "message": outcome.message})
+    return json.dumps({"class": outcome.error_class, "message": outcome.message})
 
 
-def _accepted(closing: Closing) -> bool:
-    return closing.ending.event == "finished" and not closing.attempt.job.workflow.needs_review
-
-
-def _time(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, tz=UTC)
+def _is_accepted(one: Closing) -> bool:
+    return one.ending.event == "finished" and not one.locked.needs_review

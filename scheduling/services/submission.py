@@ -4,19 +4,23 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from scheduling.core.states import JobState
 from scheduling.events import nudge_on_commit
-from scheduling.models import Decision, Job
+from scheduling.models import Decision, Job, JobEvent
 from scheduling.services.admission import Judged, decision_of, judge
-from scheduling.services.catalogue import Catalogue, catalogue_load
+from scheduling.services.catalogue import Catalogue, Outlook, catalogue_load
 from scheduling.services.drafts import Draft, Refused, Submission, draft
-from scheduling.services.rows import rows_copy
-from scheduling.services.stories import Told, events_write
+from scheduling.services.rows import table_of
+from scheduling.services.stories import Told
 from tenants.models import Workspace
 
 SET_ROWS = 500
+_STORE = """
+WITH job AS ({} RETURNING seq, submitted_at), decision AS ({}), event AS ({})
+SELECT seq, submitted_at FROM job ORDER BY seq
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,42 +44,47 @@ def jobs_submit(
     `may_ask` are the classes that the submitter may name. A bad submission is refused and stores
     nothing; the others are stored all the same.
     """
-    catalogue = catalogue_load(workspace, now)
+    outlook: Outlook = {}
     answers: list[Accepted | Refused] = []
     for start in range(0, len(submissions), SET_ROWS):
-        checked = [
-            draft(asked, catalogue, submitted_by=submitted_by, may_ask=may_ask)
-            for asked in submissions[start : start + SET_ROWS]
-        ]
-        answers += _store(checked, catalogue, now)
+        with transaction.atomic():
+            catalogue = catalogue_load(workspace, now, counted=True, outlook=outlook)
+            checked = [
+                draft(asked, catalogue, submitted_by=submitted_by, may_ask=may_ask)
+                for asked in submissions[start : start + SET_ROWS]
+            ]
+            answers += _decide(checked, catalogue, now)
     return answers
 
 
-@transaction.atomic
-def _store(
+def _decide(
     checked: Sequence[Draft | Refused], catalogue: Catalogue, now: datetime
 ) -> list[Accepted | Refused]:
     judged = judge([one for one in checked if isinstance(one, Draft)], catalogue, now)
-    jobs = [one.draft.job for one in judged]
-    decisions = [decision_of(one, catalogue, now) for one in judged]
-    rows_copy(jobs)
-    _read_arrivals(jobs)
-    rows_copy(decisions)
-    events_write(_told(one) for one in judged)
-    if any(job.state == JobState.QUEUED for job in jobs):
+    stored = [
+        Accepted(job=one.draft.job, decision=decision_of(one, catalogue, now)) for one in judged
+    ]
+    if stored:
+        _store(stored, [_told(one) for one in judged])
+    if any(one.job.state == JobState.QUEUED for one in stored):
         nudge_on_commit()
-    stored = (
-        Accepted(job=job, decision=decision) for job, decision in zip(jobs, decisions, strict=True)
-    )
-    return [next(stored) if isinstance(one, Draft) else one for one in checked]
+    accepted = iter(stored)
+    return [next(accepted) if isinstance(one, Draft) else one for one in checked]
 
 
-def _read_arrivals(jobs: Sequence[Job]) -> None:
-    """Read back what the database gave the jobs: arrival number and time."""
-    rows = Job.objects.filter(id__in=[job.id for job in jobs]).order_by()
-    given = {job_id: (seq, at) for job_id, seq, at in rows.values_list("id", "seq", "submitted_at")}
-    for job in jobs:
-        job.seq, job.submitted_at = given[job.id]
+def _store(accepted: Sequence[Accepted], told: Sequence[Told]) -> None:
+    """Insert jobs, decisions and events in one statement; the jobs get their arrivals."""
+    jobs = [one.job for one in accepted]
+    tables = table_of(Job), table_of(Decision, "at"), table_of(JobEvent)
+    literals = [
+        *tables[0].literals(jobs),
+        *tables[1].literals([one.decision for one in accepted]),
+        *tables[2].literals(told),
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(_STORE.format(*(table.insert for table in tables)), literals)
+        for job, (seq, submitted_at) in zip(jobs, cursor.fetchall(), strict=True):
+            job.seq, job.submitted_at = seq, submitted_at
 
 
 def _told(judged: Judged) -> Told:

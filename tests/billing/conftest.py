@@ -11,6 +11,7 @@ import pytest
 from billing.core.pricing import Usage
 from billing.models import Balance, Budget, CostRule, Rate
 from billing.services import prices
+from billing.services.budgets import Ceiling, budget_set
 from billing.services.usage import Settlement
 from billing.services.verdicts import ReserveRequest
 from tenants.models import Tenant, Workspace
@@ -46,15 +47,15 @@ class Shop:
         self, limit: str, dimension: str = "spend", scope: str = "tenant", **more: Any
     ) -> Budget:
         ids = dict(self.chain(uuid.uuid4()))
-        name = more.pop("scope_id", ids[scope])
-        return Budget.objects.create(
-            tenant=self.tenant,
+        ceiling = Ceiling(
+            tenant_id=self.tenant.id,
             scope=scope,
-            scope_id=name,
+            scope_id=more.pop("scope_id", ids[scope]),
             dimension=dimension,
-            limit=Decimal(limit),
             **more,
         )
+        made = budget_set(acting_user="t", reason="t", ceiling=ceiling, limit=Decimal(limit))
+        return Budget.objects.get(id=made)
 
     def ask(self, spend: str, job_id: uuid.UUID | None = None, **more: Any) -> ReserveRequest:
         job_id = job_id or uuid.uuid4()

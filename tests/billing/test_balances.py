@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from billing.core.pricing import Usage
 from billing.models import Balance, Reservation
+from billing.services.accounts import balances_ensure, window_of
 from billing.services.checks import balances_differ
 from billing.services.moves import reservations_move
 from billing.services.reservations import release, reserve, sweep_expired
 from billing.services.settlement import settle
-from tests.billing.conftest import NOW, Shop
+from tests.billing.conftest import NOW, Shop, sums
 
 pytestmark = pytest.mark.django_db
 D = Decimal
@@ -132,3 +133,29 @@ def test_a_repair_of_sound_balances_changes_nothing(shop):
     out = StringIO()
     call_command("budgets_check", "--repair", stdout=out)
     assert out.getvalue().startswith("all balances agree")
+
+
+def test_only_a_balance_that_was_committed_is_not_asked_for_again(
+    shop, django_assert_num_queries, django_capture_on_commit_callbacks
+):
+    budget = shop.budget("9")
+    span = window_of(budget, NOW)
+    places = {(budget.id, span.start): (budget, span)}
+    with django_capture_on_commit_callbacks(execute=False):  # as if it were rolled back
+        balances_ensure(places)
+    with django_assert_num_queries(1), django_capture_on_commit_callbacks(execute=True):
+        balances_ensure(places)
+    with django_assert_num_queries(0):
+        balances_ensure(places)
+
+
+def test_a_balance_that_is_gone_is_made_from_the_ledger_by_the_next_request(
+    shop, django_capture_on_commit_callbacks
+):
+    budget = shop.budget("9")
+    used = shop.used(uuid.uuid4(), Usage(output_total=100_000))
+    with django_capture_on_commit_callbacks(execute=True):
+        settle(settlements=[used])
+    Balance.objects.all().delete()
+    reserve(requests=[shop.ask("2")], now=NOW)
+    assert sums(budget) == ("1", "2")

@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -14,11 +15,13 @@ from django.db import connection, transaction
 from billing.core.pricing import Usage
 from billing.models import Balance, LedgerEntry
 from billing.services.checks import balances_differ
+from billing.services.moves import reservations_move
 from billing.services.reservations import release, reserve
 from billing.services.settlement import settle
 from billing.services.usage import UsageConflict
 from billing.services.verdicts import ReserveRequest
 from tests.billing.conftest import NOW, Shop, rule, sums
+from tests.locks import wait_until_waited_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 D = Decimal
@@ -160,3 +163,27 @@ def test_sets_that_overlap_in_opposite_orders_do_not_deadlock():
     assert balances_differ() == []
     assert set(Balance.objects.values_list("held", flat=True)) == {0}
     assert LedgerEntry.objects.filter(meter="worker_seconds").count() == CLIENTS * 5 * 2
+
+
+def test_what_a_move_changed_while_a_release_waited_is_given_back_where_it_is_now():
+    shop = Shop()
+    budget = shop.budget("10", window="day")
+    ask = shop.ask("1")
+    tomorrow = NOW + timedelta(days=1)
+    with transaction.atomic():
+        reserve(requests=[ask], now=NOW)
+
+    def give_back() -> list[uuid.UUID]:
+        try:
+            return release(job_ids=[ask.job_id], now=tomorrow)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            assert reservations_move(job_ids=[ask.job_id], now=tomorrow) == []
+            released = threads.submit(give_back)
+            wait_until_waited_for()
+        assert released.result(timeout=20) == [ask.job_id]
+    assert list(Balance.objects.filter(budget=budget).values_list("held", flat=True)) == [0, 0]
+    assert balances_differ() == []

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from billing.core.pricing import Usage
 from billing.models import Balance, LedgerEntry, Reservation
@@ -119,14 +120,14 @@ def test_another_body_of_the_same_event_is_a_conflict_and_changes_nothing(shop, 
     one = shop.used(uuid.uuid4(), THOUSAND, source_event="e-1", final=False)
     settle(settlements=[one])
     rows = LedgerEntry.objects.count()
-    with pytest.raises(UsageConflict, match="'e-1'"):
+    with pytest.raises(UsageConflict, match="'e-1'"), transaction.atomic():
         settle(settlements=[replace(one, **body)])
     assert (sums(budget), LedgerEntry.objects.count()) == (("0.004", "0"), rows)
 
 
 def test_a_conflict_inside_one_call_is_seen(shop):
     one = shop.used(uuid.uuid4(), THOUSAND)
-    with pytest.raises(UsageConflict):
+    with pytest.raises(UsageConflict), transaction.atomic():
         settle(settlements=[one, replace(one, usage=Usage(input_total=1))])
 
 
@@ -183,7 +184,7 @@ def test_the_price_is_that_of_the_dispatch_and_a_start_is_inclusive(shop, make_r
 
 
 def test_work_on_an_unpriced_model_is_not_booked_as_free(shop):
-    with pytest.raises(UnpricedModel, match=r"'opus-4\.1'"):
+    with pytest.raises(UnpricedModel, match=r"'opus-4\.1'"), transaction.atomic():
         settle(settlements=[shop.used(uuid.uuid4(), THOUSAND, model="opus-4.1")])
     assert not LedgerEntry.objects.exists()
 

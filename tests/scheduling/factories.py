@@ -141,6 +141,13 @@ def claim(worker: int, attempts: Sequence[Attempt] | None = None) -> list[Claime
     return attempts_claim(worker_id=worker, pairs=[(str(one.id), one.fence) for one in attempts])
 
 
+def running(job: Job, worker: int, fence: int = 1, **more: Any) -> Attempt:
+    """Dispatch a job by hand and claim it; returns the attempt."""
+    attempt = place(job, fence=fence, **more)
+    assert len(claim(worker, [attempt])) == 1
+    return attempt
+
+
 def done(result: dict[str, Any] | None = None, **usage: Any) -> Outcome:
     """Return a complete outcome."""
     counted = Usage(**({"requests": 1} | usage))

@@ -72,10 +72,8 @@ def valkey() -> redis.Redis:
 @pytest.fixture
 def world(db: None, valkey: redis.Redis) -> World:
     prices_forget()
-    PolicyVersion.objects.all().delete()
-    PolicyVersion.objects.create(
-        number=1, state="active", body=to_dict(Policy()), note="", author="t", published_at=START
-    )
+    first = {"state": "active", "body": to_dict(Policy()), "author": "t", "published_at": START}
+    PolicyVersion.objects.get_or_create(number=1, defaults=first)
     pool = Pool.objects.create(slug="main", name="Main", budget=10, reserve=2)
     Executor.objects.create(
         slug="sim", pool=pool, kind="simulated", provider="simulated", job_kinds=["simulated"],

@@ -1,27 +1,18 @@
 """The executors' circuits, moved by what is settled of their attempts."""
 
-from typing import Any
-
 from django.utils import timezone
 
 from scheduling.executors.contract import ErrorClass, Outcome
-from scheduling.models import Attempt, Executor, Job
+from scheduling.models import Executor
 from tenants.models import Workspace
 from tests.scheduling.factories import (
-    claim,
     done,
     failed,
     make_policy,
-    place,
+    running,
     settle,
     submit,
 )
-
-
-def running(job: Job, worker: int, fence: int = 1, **more: Any) -> Attempt:
-    attempt = place(job, fence=fence, **more)
-    assert len(claim(worker, [attempt])) == 1
-    return attempt
 
 
 def fail_often(acme: Workspace, worker: int, times: int, outcome: Outcome) -> Executor:

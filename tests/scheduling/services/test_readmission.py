@@ -10,7 +10,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from billing.models import Balance, Budget, Reservation
+from billing.models import Balance, Reservation
 from billing.services.checks import balances_differ
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass
@@ -159,7 +159,7 @@ def test_a_queued_job_whose_reservation_ran_out_goes_back_to_admission(
 def test_what_a_swept_reservation_held_lets_another_in(acme: Workspace, now: datetime) -> None:
     make_budget(acme, "1")
     submit(acme, 2)
-    Budget.objects.update(limit=2)
+    make_budget(acme, "2")
     assert reservations_sweep(now=now + LATER) == 1
     assert jobs_readmit(now=now + LATER) == 2
     assert set(Job.objects.values_list("state", flat=True)) == {"queued"}

@@ -1,13 +1,10 @@
 """Settling: every end exactly once, with its money, its charge and what follows from it."""
 
-import random
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from billing.models import Balance, LedgerEntry, Reservation
@@ -20,13 +17,11 @@ from tenants.models import Workspace
 from tests.scheduling.factories import (
     WHO,
     accepted,
-    claim,
     done,
     failed,
     make_budget,
     make_policy,
-    make_tenant,
-    place,
+    running,
     settle,
     submit,
 )
@@ -39,12 +34,6 @@ def attempt(acme: Workspace, worker: int) -> Attempt:
     """A claimed attempt of a job that reserved 1 USD under a budget of 10."""
     make_budget(acme, "10")
     return running(submit(acme)[0], worker)
-
-
-def running(job: Job, worker: int, fence: int = 1, **more: Any) -> Attempt:
-    attempt = place(job, fence=fence, **more)
-    assert len(claim(worker, [attempt])) == 1
-    return attempt
 
 
 def again(job: Job, worker: int, fence: int) -> Attempt:
@@ -339,45 +328,3 @@ def test_an_end_sends_the_oldest_jobs_that_wait_for_budget_back_to_admission(
     settle([attempt], done(output_total=10), now)
     due = Job.objects.filter(state="deferred", wake_at__lte=now).order_by("seq")
     assert [job.id for job in due] == [job.id for job in waiting[:20]]
-
-
-# --- many at once ---------------------------------------------------------------------------------
-
-
-@pytest.mark.django_db(transaction=True)
-def test_overlapping_sets_in_other_orders_settle_each_once_without_a_deadlock(
-    acme: Workspace, worker: int, executor: Executor
-) -> None:
-    spaces = [acme, *(make_tenant(f"t{n}", executor.pool) for n in range(3))]
-    for space in spaces:
-        make_budget(space, "1000")
-        make_budget(space, "1000", dimension="attempts", window="day")
-    dice = random.Random(7)
-    for _ in range(6):
-        attempts = [running(job, worker) for space in spaces for job in submit(space, 5)]
-
-        def report(chosen: list[Attempt]) -> int:
-            try:
-                return settle(chosen, done(output_total=1000)).settled
-            finally:
-                connection.close()
-
-        sets = [dice.sample(attempts, 14) for _ in range(4)] + [attempts[::-1]]
-        with ThreadPoolExecutor(5) as threads:
-            assert sum(threads.map(report, sets)) == len(attempts)
-    assert set(Job.objects.values_list("state", flat=True)) == {"done"}
-    assert LedgerEntry.objects.filter(meter="worker_seconds").count() == 120
-    assert not Reservation.objects.filter(state="open").exists()
-    assert balances_differ() == []
-
-
-def test_settling_many_costs_as_many_queries_as_settling_one(
-    attempt: Attempt, acme: Workspace, worker: int, django_assert_max_num_queries: Any
-) -> None:
-    make_budget(acme, "500", dimension="attempts")
-    with django_assert_max_num_queries(30):
-        settle([attempt], done(output_total=10))
-    make_budget(acme, "1000")
-    many = [running(job, worker) for job in submit(acme, 200)]
-    with django_assert_max_num_queries(30):
-        assert settle(many, done(output_total=10)).settled == 200

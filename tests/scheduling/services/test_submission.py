@@ -209,6 +209,22 @@ def test_each_job_of_a_bulk_has_a_finish_of_its_own(acme: Workspace, pool: Pool)
     assert times == pytest.approx([90, 120, 150, 180], abs=1)
 
 
+def test_the_rows_of_a_newer_snapshot_are_read_anew(acme: Workspace, pool: Pool) -> None:
+    now = timezone.now().timestamp()
+    for version in (1, 2):
+        rows = [waiting(1, 0, now + 60)] * version
+        publish(pool, acme, rows, in_use=10, seq=version, rows_seq=version)
+        assert [accepted(acme).decision.place for _ in range(2)] == [version + 1] * 2
+
+
+def test_rows_that_are_lost_promise_nothing(acme: Workspace, pool: Pool) -> None:
+    told = header(pool, acme, startable=3, total=3)
+    snapshot.write_header(valkey_client(), told)
+    answers = submit_all(acme, [asked()] * 2)
+    places = [one.decision.place for one in answers if isinstance(one, Accepted)]
+    assert places == [None, None]
+
+
 def verdict(space: Workspace, **more: Any) -> tuple[str, str]:
     decision = accepted(space, **more).decision
     return decision.verdict, decision.reason
@@ -290,6 +306,9 @@ def test_an_offer_without_a_price_is_denied_until_it_is_priced(acme: Workspace, 
 def test_work_that_no_executor_can_run_is_denied(acme: Workspace) -> None:
     one = accepted(acme, region="mars")
     assert (one.decision.verdict, one.decision.reason) == ("denied", "no_executor")
+
+
+def test_a_pool_without_executors_runs_nothing(acme: Workspace) -> None:
     Executor.objects.all().delete()
     assert verdict(acme) == ("denied", "no_executor")
 
@@ -358,26 +377,15 @@ def test_when_the_last_write_fails_nothing_of_the_set_is_stored(
     make_budget(acme, "50")
     before = submit(acme)
 
-    def broken(_told: object) -> None:
+    def broken(*_rows: object) -> None:
         raise DatabaseError
 
-    monkeypatch.setattr(submission, "events_write", broken)
+    monkeypatch.setattr(submission, "_store", broken)
     with pytest.raises(DatabaseError):
         submit_all(acme, [asked()] * 3)
     assert list(Job.objects.values_list("id", flat=True)) == [before[0].id]
     assert (Decision.objects.count(), Reservation.objects.count()) == (1, 1)
     assert Balance.objects.get().held == 1
-
-
-def test_one_submission_costs_a_fixed_number_of_queries(
-    acme: Workspace, django_assert_max_num_queries: Any
-) -> None:
-    make_budget(acme, "5000")
-    submit(acme)
-    with django_assert_max_num_queries(25):
-        submit(acme)
-    with django_assert_max_num_queries(25):
-        submit(acme, 500)
 
 
 def test_a_submission_is_plain_data() -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
@@ -70,3 +71,33 @@ def _one_race(space: Workspace, worker: int) -> None:
     states = [answer.job.state for answer in verdicts if isinstance(answer, Accepted)]
     assert states == ["queued", "queued", "deferred"]
     assert Attempt.objects.filter(job__tenant=space.tenant_id).count() == 4
+
+
+@pytest.mark.django_db(transaction=True)
+def test_first_submissions_of_a_window_at_once_lose_no_hold(acme: Workspace) -> None:
+    """Eight connections meet budgets whose balances none of them has seen, four days in a row."""
+    budgets = [
+        make_budget(acme, "500", window="day"),
+        make_budget(acme, "500", window="hour", scope="workspace", scope_id=acme.id),
+        make_budget(acme, "500", window="day", dimension="attempts"),
+    ]
+    days = [datetime(2031, 3, day, 12, tzinfo=UTC) for day in range(1, 5)]
+    barrier = threading.Barrier(8)
+
+    def ask(_: int) -> list[Accepted | Refused]:
+        try:
+            connection.ensure_connection()
+            return [answer for day in days for answer in at(day)]
+        finally:
+            connection.close()
+
+    def at(day: datetime) -> list[Accepted | Refused]:
+        barrier.wait(timeout=20)
+        return submit_all(acme, [asked()] * 2, now=day)
+
+    with ThreadPoolExecutor(8) as threads:
+        answers = [one for some in threads.map(ask, range(8)) for one in some]
+    assert all(isinstance(one, Accepted) and one.job.state == "queued" for one in answers)
+    held = Balance.objects.values_list("budget", "held")
+    assert sorted(held) == sorted((budget, Decimal(16)) for budget in budgets for _ in days)
+    assert balances_differ() == []
