@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema, inline_serializer
 from rest_framework import serializers
@@ -18,19 +17,18 @@ from scheduling.api.documents import (
     errors,
 )
 from scheduling.api.endpoint import Endpoint
+from scheduling.api.job_levers import ids_read
 from scheduling.api.problems import Problem, invalid
 from scheduling.api.serializers import JobSerializer
-from scheduling.api.submissions import uuid_or_none
 from scheduling.api.writes import body_of, write
+from scheduling.controls.jobs import JobChange, jobs_cancel
 from scheduling.core.states import JobState
 from scheduling.models import Job
 from scheduling.selectors.jobs import job_get, jobs_get
-from scheduling.services.cancel import JobEnded, job_cancel
 from scheduling.services.drafts import FieldError
 from scheduling.services.idempotency import Answer
 from tenants.rbac import Permission, Principal, require
 
-MOST_JOBS = 1000
 LONGEST_REASON = 500
 DEFAULT_REASON = "Canceled over the API."
 
@@ -53,10 +51,10 @@ class CancelJob(Endpoint):
         reason = _reason(body_of(request), {"reason"})
 
         def act() -> Answer:
-            ended = _cancel(job, principal, reason)
-            if ended is not None and ended.state != JobState.CANCELED:
-                detail = f"The job is {ended.state} already; nothing was changed."
-                raise Problem(409, "job_ended", detail, extra={"state": ended.state})
+            (done,) = _cancel([job], principal, reason)
+            if done.refused is not None:
+                state = {"state": job_get(principal, job_id).state}
+                raise Problem(409, done.refused.code, done.refused.sentence, extra=state)
             return Answer(status=200, body=dict(JobSerializer(job_get(principal, job_id)).data))
 
         return write(request, job.workspace_id, act)
@@ -86,36 +84,26 @@ class CancelJobs(Endpoint):
         principal = self.principal
         body = body_of(request)
         reason = _reason(body, {"reason", "ids"})
-        jobs = jobs_get(principal, _ids(body))
+        jobs = jobs_get(principal, ids_read(body))
         for job in jobs:
             require(principal, Permission.CANCEL, tenant=job.tenant_id, workspace=job.workspace_id)
 
-        @transaction.atomic
         def act() -> Answer:
-            canceled: list[str] = []
-            before: list[str] = []
-            # All jobs first, in the order of arrival, as a settling set takes them: then neither
-            # can hold budgets that the other waits for.
-            list(
-                Job.objects.filter(id__in=[job.id for job in jobs])
-                .order_by("seq")
-                .select_for_update()
-            )
-            for job in jobs:
-                ended = _cancel(job, principal, reason)
-                (canceled if ended is None else before).append(str(job.id))
+            done = _cancel(jobs, principal, reason)
+            before = [str(one.job_id) for one in done if _had_ended(one)]
+            canceled = [str(one.job_id) for one in done if not _had_ended(one)]
             return Answer(status=200, body={"canceled": canceled, "ended_before": before})
 
         return write(request, jobs[0].workspace_id, act)
 
 
-def _cancel(job: Job, principal: Principal, reason: str) -> Job | None:
-    """Cancel a job; return it as it stands when it had ended before."""
-    try:
-        job_cancel(job_id=job.id, acting_user=principal.name, reason=reason, now=timezone.now())
-    except JobEnded as ended:
-        return ended.job
-    return None
+def _cancel(jobs: Sequence[Job], principal: Principal, reason: str) -> list[JobChange]:
+    ids = [job.id for job in jobs]
+    return jobs_cancel(job_ids=ids, acting_user=principal.name, reason=reason, now=timezone.now())
+
+
+def _had_ended(change: JobChange) -> bool:
+    return change.refused is not None or change.step.before["state"] == JobState.CANCELED
 
 
 def _reason(body: Mapping[str, Any], known: set[str]) -> str:
@@ -130,13 +118,3 @@ def _reason(body: Mapping[str, Any], known: set[str]) -> str:
         sentence = f"Must be a text of 1 to {LONGEST_REASON} characters, or left out."
         raise invalid(FieldError(field="reason", sentence=sentence))
     return reason
-
-
-def _ids(body: Mapping[str, Any]) -> Sequence[uuid.UUID]:
-    given = body.get("ids")
-    if isinstance(given, list) and 1 <= len(given) <= MOST_JOBS:
-        found = [uuid_or_none(one) if isinstance(one, str) else None for one in given]
-        if None not in found:
-            return [one for one in found if one is not None]
-    sentence = f"Must be a list of 1 to {MOST_JOBS} job ids."
-    raise invalid(FieldError(field="ids", sentence=sentence))

@@ -20,7 +20,7 @@ from scheduling.selectors.queue import moment, pool_header
 from scheduling.services.drafts import FieldError
 from scheduling.snapshot import Header
 from tenants.models import Workspace
-from tenants.rbac import Hidden, Permission, Reach, reach
+from tenants.rbac import Hidden, Permission, Principal, Reach, reach
 
 
 class PoolSerializer(Shown):
@@ -90,7 +90,7 @@ class Executors(Endpoint):
     )
     def get(self, request: Request) -> Response:
         """List the shared executors and those of the caller's tenants."""
-        rows = _executors(reach(self.principal, Permission.VIEW))
+        rows = executors_visible(self.principal)
         if "pool" in request.query_params:
             rows = rows.filter(pool=pool_named(request.query_params["pool"]))
         return Response(ExecutorSerializer(rows, many=True).data)
@@ -115,7 +115,9 @@ def pool_asked(request: Request) -> Pool:
     return pools[0]
 
 
-def _executors(within: Reach) -> QuerySet[Executor]:
+def executors_visible(principal: Principal) -> QuerySet[Executor]:
+    """Return the shared executors and those of the principal's tenants, with the slots in use."""
+    within = reach(principal, Permission.VIEW)
     counted = Executor.objects.annotate(
         in_use=Count("attempts", filter=Q(attempts__state__in=LIVE))
     )

@@ -1,21 +1,28 @@
 """One version of a pool's order as the web process holds it, and who may see which rows of it.
 
 A board never changes after it is made, so all sockets share it without locks. Row selections (by
-viewer and filter) are kept with it: fifty operators with the same filter cost one pass.
+viewer and filter) and finished views are kept with it: fifty operators who look at the same cost
+one pass.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from scheduling.cockpit.window import View
 from scheduling.snapshot import ExecutorRow, Header, Rows, RunningRow, TenantRow
 
 Places: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 SELECTIONS_KEPT = 64
+VIEWS_KEPT = 512
+
+K = TypeVar("K")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +41,11 @@ class Viewer:
     workspaces: frozenset[tuple[str, str]] = frozenset()
     costs: frozenset[str] | None = frozenset()
 
+    @property
+    def scope(self) -> Hashable:
+        """Return what decides what is seen: to viewers of one scope a board looks the same."""
+        return self.tenants, self.partly, self.workspaces, self.costs
+
     def sees(self, tenant_id: str) -> bool:
         """Say whether this tenant exists for the viewer."""
         return self.tenants is None or tenant_id in self.tenants
@@ -49,11 +61,12 @@ class Viewer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Board:
-    """A header with its rows; `selections` is a cache, not part of the value."""
+    """A header with its rows; `selections` and `views` are caches, not part of the value."""
 
     header: Header
     rows: Rows
     selections: dict[object, Places] = field(default_factory=dict, compare=False, repr=False)
+    views: dict[Hashable, View] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def version(self) -> tuple[int, int]:
@@ -104,7 +117,15 @@ class Board:
 
     def keep(self, key: object, places: Places) -> Places:
         """Remember a selection; the oldest goes when there are too many."""
-        while len(self.selections) >= SELECTIONS_KEPT:
-            self.selections.pop(next(iter(self.selections)), None)
-        self.selections[key] = places
-        return places
+        return _keep(self.selections, key, places, SELECTIONS_KEPT)
+
+    def keep_view(self, key: Hashable, view: View) -> View:
+        """Remember a finished view; the oldest goes when there are too many."""
+        return _keep(self.views, key, view, VIEWS_KEPT)
+
+
+def _keep(cache: dict[K, T], key: K, value: T, most: int) -> T:
+    while len(cache) >= most:
+        cache.pop(next(iter(cache)), None)
+    cache[key] = value
+    return value

@@ -1,7 +1,7 @@
 """What the boards show that is not in the order snapshot: the newest events, the money of today.
 
 Both come from the database, so they are read here once for all sockets of the process, at most
-once a second (events) and every ten seconds (spend), in two threads that hold the only database
+every half second (events) and every ten seconds (spend), in two threads that hold the only database
 connections of the live path. Events commit late at times, so each read goes back over the last
 numbers and drops those it has.
 """
@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 KEPT = 500
 BACK = 200
-EVENTS_EVERY_S = 1.0
+EVENTS_EVERY_S = 0.5
 SPEND_EVERY_S = 10.0
 CENT = Decimal("0.01")
 
@@ -44,6 +44,7 @@ class Feed:
         self._lock = threading.Lock()
         self._load: Future[None] | None = None
         self._lines: list[EventLine] = []
+        self._rows: dict[Hashable, tuple[Row, ...]] = {}
         self._spend: dict[str, tuple[Decimal, Decimal]] | None = None
         self._events_at = self._spend_at = -SPEND_EVERY_S
         self.seq = 0
@@ -83,6 +84,7 @@ class Feed:
         if fresh:
             merged = sorted([*fresh, *self._lines], key=lambda line: line.id, reverse=True)
             self._lines = merged[:KEPT]
+            self._rows = {}
             self.seq += 1
             self.version += 1
 
@@ -95,7 +97,10 @@ class Feed:
             self.version += 1
 
     def spend(self, viewer: Viewer) -> dict[str, str]:
-        """Return today's spend of the tenants whose costs the viewer sees, as text of dollars."""
+        """Return today's spend of the tenants whose costs the viewer sees, as text of dollars.
+
+        Less than a dollar is told to a hundredth of a cent: small models cost that little.
+        """
         if self._spend is None or viewer.costs == frozenset():
             return {}
         seen = [
@@ -105,10 +110,20 @@ class Feed:
         ]
         total = sum((amounts[0] for amounts in seen), Decimal(0))
         wasted = sum((amounts[1] for amounts in seen), Decimal(0))
-        return {"spend": str(total.quantize(CENT)), "wasted": str(wasted.quantize(CENT))}
+        exactness = CENT if total >= 1 or not total else CENT / 100
+        return {
+            "spend": str(total.quantize(exactness)),
+            "wasted": str(wasted.quantize(exactness)),
+        }
 
     def rows(self, viewer: Viewer) -> tuple[Row, ...]:
-        """Return the events of the viewer's tenants, newest first."""
+        """Return the events of the viewer's tenants, newest first; made once a scope."""
+        rows = self._rows
+        if viewer.scope not in rows:
+            rows[viewer.scope] = self._seen(viewer)
+        return rows[viewer.scope]
+
+    def _seen(self, viewer: Viewer) -> tuple[Row, ...]:
         return tuple(
             (
                 line.id,

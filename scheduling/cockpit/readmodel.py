@@ -3,6 +3,7 @@
 Reads are made in a small pool of threads of their own: the event loop never waits for the broker,
 and a slow read delays no request. While a load is under way, all who ask share it. A broker that
 does not answer leaves the last copy in place; its age (`header.at`) tells everybody that it is old.
+The rows of a full pass are read once and kept: most versions only say which of them are gone.
 """
 
 import asyncio
@@ -48,10 +49,17 @@ class Depths:
 
     def of(self, viewer: Viewer) -> tuple[tuple[int, int], ...]:
         """Return (time, waiting jobs of the viewer's tenants), oldest first."""
-        return tuple(
-            (at, int(waiting[[n for n, name in enumerate(ids) if viewer.sees(name)]].sum()))
-            for at, ids, waiting in list(self._samples)
-        )
+        samples = list(self._samples)
+        named = {id(ids): ids for _, ids, _ in samples}  # few: equal ones are the same object
+        seen = {key: _numbers(ids, viewer) for key, ids in named.items()}
+        return tuple((at, int(waiting[seen[id(ids)]].sum())) for at, ids, waiting in samples)
+
+
+def _numbers(ids: tuple[str, ...], viewer: Viewer) -> slice | list[int]:
+    """Return which of these tenants the viewer sees."""
+    if viewer.tenants is None:
+        return slice(None)
+    return [number for number, name in enumerate(ids) if viewer.sees(name)]
 
 
 class ReadModel:
@@ -64,6 +72,7 @@ class ReadModel:
         self._lock = threading.Lock()
         self._load: Future[None] | None = None
         self._boards: dict[str, Board] = {}
+        self._bases: dict[str, tuple[tuple[int, int], snapshot.Rows]] = {}
         self._depths: dict[str, Depths] = {}
 
     def boards(self) -> list[Board]:
@@ -123,12 +132,26 @@ class ReadModel:
         header = snapshot.read_header(client, pool)
         if header is None or self._is_at_hand(pool, header):
             return
-        rows = snapshot.read_rows(client, header)
-        if rows is None or len(rows) != header.total:
+        base = self._base(client, header)
+        if base is None:
+            return
+        rows = snapshot.present(header, base) if header.gone else base
+        if len(rows) != header.total:
             return
         board = Board(header=header, rows=rows)
         self._depths.setdefault(pool, Depths()).add(board)
         self._boards = self._boards | {pool: board}
+
+    def _base(self, client: redis.Redis, header: snapshot.Header) -> snapshot.Rows | None:
+        """Return the rows of the header's full pass, gone ones included; None when they expired."""
+        named = header.epoch, header.rows_seq
+        known = self._bases.get(header.pool)
+        if known is not None and known[0] == named:
+            return known[1]
+        rows = snapshot.read_rows(client, msgspec.structs.replace(header, gone=b""))
+        if rows is not None:
+            self._bases[header.pool] = named, rows
+        return rows
 
     def _is_at_hand(self, pool: str, header: snapshot.Header) -> bool:
         board = self._boards.get(pool)

@@ -1,24 +1,29 @@
 """The sending side of a socket: ticks only set a flag, and the newest version wins.
 
 A tick wakes the loop; it brings the process's copy up to date (one load for all sockets), sends
-each subscription whose last frame was acknowledged one difference, and rests 250 ms, in which
-further ticks gather. A heartbeat every two seconds carries the newest number (of the first subscription's pool) and, for each
-subscription, the number last sent, so that a lost frame shows; it also looks for versions whose
-tick was lost. A browser that acknowledges nothing for 30 s is dropped.
+each subscription whose last frame was acknowledged one difference, and sends nothing more for
+250 ms, in which further ticks gather; a change after a quiet time goes out at once. What has not
+moved since a subscription was last looked at is not looked at again, and a view that several
+sockets want is made once.
+
+A heartbeat every two seconds carries the newest number (of the first subscription's pool) and, for
+each subscription, the number last sent, so that a lost frame shows; it also looks for versions
+whose tick was lost. A browser that acknowledges nothing for 30 s is dropped.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 
 from scheduling.cockpit import messages
 from scheduling.cockpit.board import Board, Viewer
 from scheduling.cockpit.feed import Feed
 from scheduling.cockpit.limits import SUBSCRIPTIONS_MOST
+from scheduling.cockpit.parts import parts
 from scheduling.cockpit.readmodel import ReadModel
 from scheduling.cockpit.subscriptions import Subscription
 from scheduling.cockpit.topics import TOPICS, Ask, Source
-from scheduling.cockpit.window import Frame
+from scheduling.cockpit.window import Frame, View
 
 GATHER_S = 0.25
 HEARTBEAT_S = 2.0
@@ -116,9 +121,9 @@ class Sender:
             if time.monotonic() >= beat_at:
                 beat_at = time.monotonic() + HEARTBEAT_S
                 await self._beat()
-            for subscription in list(self._subs.values()):
-                await self._push(subscription)
-            await asyncio.sleep(GATHER_S)
+            told = [await self._push(subscription) for subscription in list(self._subs.values())]
+            if any(told):
+                await asyncio.sleep(GATHER_S)
 
     async def _wait(self, timeout_s: float) -> None:
         try:
@@ -146,19 +151,41 @@ class Sender:
             }
         )
 
-    async def _push(self, subscription: Subscription) -> None:
-        """Send a subscription what it lacks, if it has taken in what it was sent before."""
+    async def _push(self, subscription: Subscription) -> bool:
+        """Send a subscription what it lacks, if it has taken in what it was sent before.
+
+        Returns whether anything was sent.
+        """
         board = self._model.board(subscription.ask.pool)
         if board is None or not subscription.ready:
-            return
-        source = self._source(board, subscription.ask)
-        skipped = _skipped(subscription, source)
+            return False
+        state = self._state(board, subscription.ask)
+        if subscription.seen == state:
+            return False
+        subscription.seen = state
+        skipped = self._skipped(subscription)
         if skipped > 0:
             await self._send({"t": "gap", "id": subscription.id, "n": skipped})
-        view = TOPICS[subscription.ask.topic](source, self._viewer, subscription.ask)
-        frame = subscription.frame(view, time.monotonic())
-        if frame is not None:
-            await self._send(frame)
+        frame = subscription.frame(self._view(board, subscription.ask), time.monotonic())
+        if frame is None or subscription.sent is None:
+            return False
+        for part in parts(frame, subscription.sent):
+            await self._send(part)
+        return True
+
+    def _state(self, board: Board, ask: Ask) -> Hashable:
+        """Name the state of what a topic is made from: another name, and it may look different."""
+        fed = self._feed.version if ask.topic in ("events", "summary") else 0
+        return board.header.pool, board.version, fed
+
+    def _view(self, board: Board, ask: Ask) -> View:
+        """Make a view, or take the one that was made for another socket."""
+        key = ask, self._viewer.scope, self._state(board, ask)
+        known = board.views.get(key)
+        if known is not None:
+            return known
+        view = TOPICS[ask.topic](self._source(board, ask), self._viewer, ask)
+        return board.keep_view(key, view)
 
     def _source(self, board: Board, ask: Ask) -> Source:
         """Gather what the topic needs, and no more."""
@@ -183,11 +210,11 @@ class Sender:
         if self._feed.version != before:
             self._wake.set()
 
-
-def _skipped(subscription: Subscription, source: Source) -> int:
-    """Return how many events came since the last frame beyond those that the window holds."""
-    sent = subscription.sent
-    if subscription.ask.topic != "events" or sent is None or not sent.rows:
-        return 0
-    newest: int = sent.rows[0][0]
-    return len([row for row in source.events if row[0] > newest]) - subscription.ask.n
+    def _skipped(self, subscription: Subscription) -> int:
+        """Return how many events came since the last frame beyond those that the window holds."""
+        sent = subscription.sent
+        if subscription.ask.topic != "events" or sent is None or not sent.rows:
+            return 0
+        newest: int = sent.rows[0][0]
+        came = [row for row in self._feed.rows(self._viewer) if row[0] > newest]
+        return len(came) - subscription.ask.n

@@ -5,6 +5,7 @@ made for it, so a slow or stopped reader costs one remembered view and no queue;
 it gets one difference to the newest version: latest wins.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from scheduling.cockpit.topics import Ask
@@ -13,11 +14,15 @@ from scheduling.cockpit.window import Frame, View, calm, delta, snap
 
 @dataclass(slots=True, kw_only=True)
 class Subscription:
-    """`sent` is the view that the browser holds, None when it needs a whole one."""
+    """`sent` is the view that the browser holds, None when it needs a whole one.
+
+    `seen` names the state of the sources that it was last compared with.
+    """
 
     id: str
     ask: Ask
     sent: View | None = None
+    seen: Hashable = None
     waits_since: float | None = None
 
     @property
@@ -62,5 +67,5 @@ class Subscription:
 
     def forget(self) -> None:
         """Send the whole view next time."""
-        self.sent = None
+        self.sent = self.seen = None
         self.waits_since = None

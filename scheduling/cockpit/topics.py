@@ -9,6 +9,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from scheduling.cockpit import filters
 from scheduling.cockpit.board import Board, Places, Viewer
 from scheduling.cockpit.window import Row, View
+from scheduling.snapshot import TenantRow
 
 WINDOW_MOST = 200
 LANE_BARS_MOST = 150
@@ -168,16 +170,25 @@ def _planned(board: Board, viewer: Viewer, span_s: int) -> list[Row]:
 
 
 def shares(source: Source, viewer: Viewer, ask: Ask) -> View:
-    """Return the viewer's tenants: planned part against the part in use, and the way ahead."""
+    """Return the viewer's tenants: planned part against the part in use, and the way ahead.
+
+    Of very many, those with the most work are shown, by slug like all others.
+    """
     seen = source.board.tenants_of(viewer)
+    most = {row.id for row in nlargest(SHARES_MOST, seen, key=_work)}
     rows: list[Row] = [
         (
             row.slug, row.name, row.weight, row.held, row.waiting, row.running, row.in_use,
             round(row.planned, 3), round(row.actual, 3), row.served, _second(row.clear_at),
         )
         for row in seen
+        if row.id in most
     ]  # fmt: skip
-    return _view(source.board, SHARE_COLS, rows[:SHARES_MOST], total=len(rows))
+    return _view(source.board, SHARE_COLS, rows, total=len(seen))
+
+
+def _work(row: TenantRow) -> int:
+    return row.waiting + row.running
 
 
 def executors(source: Source, viewer: Viewer, ask: Ask) -> View:

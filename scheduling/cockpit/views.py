@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduling.cockpit.board import Board, Viewer
+from scheduling.cockpit.levers import levers_of
 from scheduling.cockpit.live import read_model
 from scheduling.cockpit.topics import Ask, Source, executors, order, shares, summary
 from scheduling.cockpit.viewers import viewer_of_user
@@ -34,6 +35,7 @@ def board(request: HttpRequest) -> HttpResponse:
         "reasons": {reason.value: sentence for reason, sentence in REASON_SENTENCES.items()},
         "pools": [one.header.slug for one in read_model.boards()],
         "all_seen": viewer.tenants is None,
+        "levers": levers_of(request.user),
         "may_see_costs": viewer.costs != frozenset(),
         "total": 0,
     }

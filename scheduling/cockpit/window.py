@@ -9,7 +9,8 @@ that it last sent; the next frame is the keyed difference:
 
 Only rows outside the longest ascending run count as moved, so a job that climbs over forty others
 costs one entry. Times that moved by less than five seconds inside one displayed minute are not
-sent; they are compared with what was sent, so slow drift is not lost.
+sent, unless another time of the row is: a start and an end of different versions would make a wrong
+length. They are compared with what was sent, so slow drift is not lost.
 """
 
 from bisect import bisect_left
@@ -76,18 +77,17 @@ def calm(old: View, new: View) -> View:
 
 
 def _calm_row(old: Row | None, new: Row, columns: list[int]) -> Row:
-    if old is None or old == new:
+    if old is None or old == new or not all(_is_noise(old[n], new[n]) for n in columns):
         return new
     kept = list(new)
     for column in columns:
-        if _is_noise(old[column], new[column]):
-            kept[column] = old[column]
+        kept[column] = old[column]
     return tuple(kept)
 
 
 def _is_noise(old: float | None, new: float | None) -> bool:
     if old is None or new is None:
-        return False
+        return old is new
     return abs(new - old) < NOISE_S and old // MINUTE_S == new // MINUTE_S
 
 

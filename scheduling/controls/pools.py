@@ -60,15 +60,22 @@ def pool_create(
 
 @transaction.atomic
 def pool_dial(
-    *, pool_id: uuid.UUID, budget: int, reserve: int, acting_user: str, reason: str
+    *,
+    pool_id: uuid.UUID,
+    budget: int | None = None,
+    reserve: int | None = None,
+    acting_user: str,
+    reason: str,
 ) -> int:
-    """Set a pool's budget and reserve in units; nothing that runs is stopped.
+    """Set a pool's budget and reserve in units (None: as it is); nothing that runs is stopped.
 
     Returns the change's number; raises `ControlRefused` and `Pool.DoesNotExist`.
     """
-    _check_units(budget, reserve)
-    pool = Pool.objects.select_for_update().get(id=pool_id)
+    pool = Pool.objects.select_for_update(no_key=True).get(id=pool_id)
     before = {"budget": pool.budget, "reserve": pool.reserve}
+    budget = pool.budget if budget is None else budget
+    reserve = pool.reserve if reserve is None else reserve
+    _check_units(budget, reserve)
     pool.budget, pool.reserve = budget, reserve
     pool.save(update_fields=["budget", "reserve"])
     nudge_on_commit()

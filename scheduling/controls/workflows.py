@@ -1,6 +1,7 @@
 """Levers of a tenant's workflows and missions."""
 
 import math
+import uuid
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -8,6 +9,7 @@ from django.db import transaction
 from scheduling.events import nudge_on_commit
 from scheduling.models import Mission, Pool, Workflow
 from tenants.controls import ControlRefused, record_change
+from tenants.limits import cap_check
 from tenants.models import Tenant
 
 MAX_COST = 1_000_000
@@ -31,9 +33,7 @@ def workflow_put(
     A new cost acts on the backlog that is there; what runs is not stopped. Raises `ControlRefused`.
     """
     cost, expected_s = settings.cost, settings.expected_s
-    if not 1 <= cost <= MAX_COST:
-        sentence = f"A cost is 1 to {MAX_COST} units, not {cost}."
-        raise ControlRefused("cost", sentence)
+    _check_cost(cost)
     if expected_s is not None and not 0 < expected_s < math.inf:
         raise ControlRefused(
             "expected_s", "Expected seconds are above 0; leave them out if unknown."
@@ -55,6 +55,53 @@ def workflow_put(
         )
     nudge_on_commit()
     return row
+
+
+@transaction.atomic
+def workflow_cost(*, workflow_id: uuid.UUID, cost: int, acting_user: str, reason: str) -> int:
+    """Set the units that each job of a tenant's workflow occupies; returns the change's number.
+
+    It acts on what waits and on what runs without a cost of its own; nothing is stopped. Raises
+    `ControlRefused` and `Workflow.DoesNotExist`.
+    """
+    _check_cost(cost)
+    return _set(workflow_id, "cost", cost, ("workflow_cost", acting_user, reason))
+
+
+@transaction.atomic
+def workflow_limit(
+    *, workflow_id: uuid.UUID, max_running: int | None, acting_user: str, reason: str
+) -> int:
+    """Cap how many jobs of a workflow run at once (None: no cap of its own); returns the number.
+
+    What runs above a new cap runs on. Raises `ControlRefused` and `Workflow.DoesNotExist`.
+    """
+    cap_check(max_running)
+    return _set(workflow_id, "max_running", max_running, ("workflow_limit", acting_user, reason))
+
+
+def _set(workflow_id: uuid.UUID, column: str, value: int | None, pull: tuple[str, str, str]) -> int:
+    """Set one column of a workflow; `pull` is the action, who acts and why."""
+    rows = Workflow.objects.select_related("tenant").select_for_update(of=("self",), no_key=True)
+    row = rows.get(id=workflow_id)
+    before = {column: getattr(row, column)}
+    setattr(row, column, value)
+    row.save(update_fields=[column])
+    nudge_on_commit()
+    return record_change(
+        actor=pull[1],
+        action=pull[0],
+        tenant=row.tenant,
+        target=("workflow", row.id),
+        change=(before, {column: value}),
+        reason=pull[2],
+    )
+
+
+def _check_cost(cost: int) -> None:
+    if not 1 <= cost <= MAX_COST:
+        sentence = f"A cost is 1 to {MAX_COST} units, not {cost}."
+        raise ControlRefused("cost", sentence)
 
 
 @transaction.atomic

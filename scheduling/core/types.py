@@ -53,6 +53,7 @@ class Reason(StrEnum):
     DEADLINE = "deadline"
     CANCELED = "canceled"
     FINISHED = "finished"
+    REQUEUED = "requeued"
 
 
 MemoryKey: TypeAlias = tuple[str, str | None, str | None]

@@ -14,6 +14,7 @@ from statistics import fmean
 from scheduling.core.eta.calibration import Checked
 from scheduling.core.order.order import Order
 from scheduling.core.policy.limits import Limits
+from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.state import PoolState
 from scheduling.core.states import LIVE_ATTEMPTS, JobState
 from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
@@ -82,6 +83,7 @@ class Book:
 
     config: Config
     durations: Durations
+    queue: QueuePolicy = BUILT_IN
     states: dict[str, PoolState] = field(default_factory=dict)
     limits: Limits = field(default_factory=lambda: Limits({}))
     rows: dict[str, JobRow] = field(default_factory=dict)
@@ -96,7 +98,8 @@ class Book:
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""
-        self.limits = Limits(self.config.caps)
+        defaults = self.config.policy.default_caps.by_scope()
+        self.limits = Limits(self.config.caps, defaults=defaults)
         for pool_id in self.config.pools:
             self.states[pool_id] = self._open(pool_id, memory.get(pool_id, {}))
 
@@ -221,6 +224,7 @@ class Book:
             order=order,
             executors=config.executors.get(pool_id, {}),
             limits=self.limits,
+            queue=self.queue,
         )
         for tenant, facts in config.tenants.items():
             if facts.held:
@@ -246,12 +250,14 @@ class Book:
 
     def core(self, row: JobRow) -> Job:
         """Return the job as the core sees it under the present settings."""
-        return core_job(
-            row, self.config.policy, cost=self.cost_of(row), expected_s=self.expected(row)
-        )
+        policy = self.config.policy
+        job = core_job(row, policy, cost=self.cost_of(row), expected_s=self.expected(row))
+        return standing(self.queue, policy, job)
 
     def _start(self, row: JobRow, attempt: AttemptRow) -> None:
-        self.states[row.pool].start(core_live(row, attempt, cost=self.cost_of(row)))
+        self.states[row.pool].start(
+            core_live(row, attempt, self.config.policy, cost=self.cost_of(row))
+        )
         self.attempts[row.id] = attempt
 
     def _still_runs(self, row: JobRow, attempt: AttemptRow | None) -> bool:

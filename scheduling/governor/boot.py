@@ -1,5 +1,6 @@
 """What a new leader starts from: settings, memory, and every job that has not ended."""
 
+import uuid
 from collections import defaultdict
 
 from django.db import connection
@@ -11,6 +12,7 @@ from scheduling.governor.durations import Durations
 from scheduling.governor.rows import split
 from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS, LOAD
 from scheduling.models import ServiceMemory
+from scheduling.selectors.seam import queue_policy
 
 _CORRECTIONS = (
     f"SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_attempt a "  # noqa: S608 (constants)
@@ -23,8 +25,8 @@ def book_load(now: float) -> Book:
     config = config_load()
     durations = Durations(config.policy.default_expected_s, given_seconds(config))
     durations.load()
-    book = Book(config, durations)
-    book.open_pools(_memory())
+    book = Book(config, durations, queue_policy())
+    book.open_pools(memory_load())
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTIONS)
         for row in cursor.fetchall():
@@ -36,9 +38,11 @@ def book_load(now: float) -> Book:
     return book
 
 
-def _memory() -> dict[str, dict[MemoryKey, Memory]]:
+def memory_load(pool: uuid.UUID | None = None) -> dict[str, dict[MemoryKey, Memory]]:
+    """Return the saved memory of the fair order by pool, of all pools or of one."""
     pools: dict[str, dict[MemoryKey, Memory]] = defaultdict(dict)
-    for row in ServiceMemory.objects.all():
+    rows = ServiceMemory.objects.all()
+    for row in rows if pool is None else rows.filter(pool=pool):
         key = (
             row.job_class,
             str(row.tenant_id) if row.tenant_id else None,

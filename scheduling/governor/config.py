@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from django.db import connection
 
@@ -87,28 +87,39 @@ class Config:
     caps: dict[LimitKey, int] = field(default_factory=dict)
 
 
-def config_load(run_s: Mapping[str, float] = {}) -> Config:
+def config_load(run_s: Mapping[str, float] = {}, before: Config | None = None) -> Config:
     """Read all settings; the control number first, so that a later change is seen again.
 
-    `run_s` are the mean run times by executor, as far as they were measured.
+    `run_s` are the mean run times by executor, as far as they were measured. With `before`, what
+    only levers change is read anew only if a lever was moved since.
     """
     control = control_number()
+    rows = list(Executor.objects.order_by("slug"))
+    threads = _threads()
+    config = _levers(control) if before is None or before.control != control else before
+    return replace(
+        config,
+        executors=_executors(rows, threads, run_s),
+        executor_rows={str(row.id): _executor(row) for row in rows},
+        threads=threads,
+    )
+
+
+def _levers(control: int) -> Config:
+    """Return what only levers change, with no executors."""
     tenants = list(Tenant.objects.all())
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
-    rows = list(Executor.objects.order_by("slug"))
-    threads = _threads()
     return Config(
         control=control,
         policy=active_policy(),
         pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
         pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
-        executors=_executors(rows, threads, run_s),
-        executor_rows={str(row.id): _executor(row) for row in rows},
+        executors={},
+        executor_rows={},
         tenants={str(one.id): _tenant(one) for one in tenants},
         workspaces={str(one.id): _workspace(one) for one in workspaces},
         workflows={str(one.id): _workflow(one) for one in workflows},
-        threads=threads,
         caps=_caps(tenants, workspaces, workflows),
     )
 

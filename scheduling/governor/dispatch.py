@@ -43,7 +43,7 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
     ids = [str(new_id()) for _ in placements]
     with connection.cursor() as cursor:
         columns = _columns(book, placements, ids) | _memory_columns(book)
-        cursor.execute(DISPATCH, columns | {"epoch": epoch})
+        cursor.execute(DISPATCH, columns | _versions(book) | {"epoch": epoch})
         made = {row[1]: (row[0], int(row[2])) for row in cursor.fetchall()}
     if not made:
         require(epoch)
@@ -129,6 +129,11 @@ def lists(sent: Sequence[Sent]) -> list[list[Sent]]:
             messages.append([one])
             seconds = one.run_s
     return messages
+
+
+def _versions(book: Book) -> dict[str, int]:
+    """Return what a placement was decided by: the policy's version and the last lever's number."""
+    return {"policy": book.config.policy.number, "control": book.config.control}
 
 
 def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) -> dict[str, Any]:

@@ -5,13 +5,22 @@ statement, so a leader that froze and woke again changes nothing, whatever it be
 lock alone would leave a frozen leader in charge for as long as it sleeps.
 """
 
+import logging
 import os
 import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
+
+log = logging.getLogger(__name__)
 
 NAME = "leader"
+RENEW_S = 1.0
+KEPT_MOST_S = 120.0
+"""How long a lease is kept while its holder loads: one that takes longer hangs, others shall lead."""
 HOLDS = (
     "SELECT epoch FROM scheduling_governorlease WHERE name = 'leader' AND epoch = %(epoch)s "
     "AND expires_at > clock_timestamp() FOR SHARE"
@@ -57,17 +66,50 @@ def take(holder: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def renew(epoch: int) -> None:
-    """Extend the lease of `epoch`; raise `LeadershipLost` when it is over."""
+def renew(epoch: int) -> bool:
+    """Extend the lease of `epoch`; False: it had run out, but nobody has led since.
+
+    While nobody took it, what its holder knows still stands, and between expiry and renewal it
+    could write nothing. Raises `LeadershipLost` when somebody did.
+    """
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE scheduling_governorlease "
+            "WITH mine AS MATERIALIZED (SELECT expires_at > clock_timestamp() AS held "
+            "FROM scheduling_governorlease WHERE name = %s AND epoch = %s FOR UPDATE) "
+            "UPDATE scheduling_governorlease g "
             "SET expires_at = clock_timestamp() + make_interval(secs => %s) "
-            "WHERE name = %s AND epoch = %s AND expires_at > clock_timestamp() RETURNING 1",
-            [settings.GOVERNOR_LEASE_S, NAME, epoch],
+            "FROM mine WHERE g.name = %s AND g.epoch = %s RETURNING mine.held",
+            [NAME, epoch, settings.GOVERNOR_LEASE_S, NAME, epoch],
         )
-        if cursor.fetchone() is None:
-            raise LeadershipLost
+        row = cursor.fetchone()
+    if row is None:
+        raise LeadershipLost
+    return bool(row[0])
+
+
+@contextmanager
+def kept(epoch: int) -> Iterator[None]:
+    """Renew the lease from a thread of its own while its holder is busy loading."""
+    done = threading.Event()
+    thread = threading.Thread(target=_keep, args=(epoch, done), name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def _keep(epoch: int, done: threading.Event) -> None:
+    try:
+        for _ in range(int(KEPT_MOST_S / RENEW_S)):
+            renew(epoch)
+            if done.wait(RENEW_S):
+                return
+    except (LeadershipLost, DatabaseError) as error:
+        log.warning("the lease is not renewed while loading: %s", type(error).__name__)
+    finally:
+        connection.close()
 
 
 def give_up(epoch: int) -> None:

@@ -26,6 +26,7 @@ from kombu.exceptions import OperationalError as BrokerError
 from scheduling.core.policy.cycle import cycle
 from scheduling.events import nudge_channel, valkey_client
 from scheduling.governor import lease
+from scheduling.governor.book import Book
 from scheduling.governor.boot import book_load
 from scheduling.governor.config import config_load
 from scheduling.governor.dispatch import Sent, dispatch, remember, send
@@ -76,7 +77,7 @@ class Leader:
     def __init__(self, epoch: int) -> None:
         """Build the memory from the rows."""
         self.epoch = epoch
-        self.book = book_load(now_s())
+        self.book = self._load()
         gc.freeze()  # what was loaded stays: the collector need not walk it again and again
         self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
         self._began = time.monotonic()
@@ -94,6 +95,10 @@ class Leader:
                 (HOUSEKEEPING_EVERY_S, self._keep_house),
             ]
         )
+
+    def _load(self) -> Book:
+        with lease.kept(self.epoch):
+            return book_load(now_s())
 
     def turn(self) -> bool:
         """Do one turn; returns whether anything changed."""
@@ -122,7 +127,7 @@ class Leader:
     def _take_up(self) -> bool:
         pairs = changed_rows(self.epoch)
         if not all(self.book.knows(row) for row, _ in pairs):
-            self._reconfigure()
+            self._reconfigure(all_anew=True)
         for row, attempt in pairs:
             self.book.apply(row, attempt)
         return bool(pairs)
@@ -147,7 +152,9 @@ class Leader:
             )
 
     def _renew(self) -> None:
-        lease.renew(self.epoch)
+        if not lease.renew(self.epoch):
+            log.warning("the lease had run out and nobody took it; going on")
+            self._began = time.monotonic()  # what was away may have kept workers from renewing, too
 
     def _wake(self) -> None:
         wake(self.epoch)
@@ -173,17 +180,17 @@ class Leader:
         if row is not None and row[0] != self._control:
             self._reconfigure()
 
-    def _reconfigure(self) -> None:
-        config = config_load(self.book.run_s())
+    def _reconfigure(self, *, all_anew: bool = False) -> None:
+        config = config_load(self.book.run_s(), None if all_anew else self.book.config)
         self._control = config.control
         if config == self.book.config:
             return
         if config.policy != self.book.config.policy:
             log.info("policy %d is in force", config.policy.number)
             remember(self.book, self.epoch)
-            before, self.book = self.book, book_load(now_s())
+            before, self.book = self.book, self._load()
             self.book.served, self.book.checked = before.served, before.checked
-            self.book.runs = before.runs
+            self.book.runs, self.book.moves = before.runs, before.moves
             self.book.first_etas = {
                 job: eta for job, eta in before.first_etas.items() if job in self.book.rows
             }

@@ -128,14 +128,18 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
     )
 
 
-def core_live(row: JobRow, attempt: AttemptRow, *, cost: int) -> Live:
-    """Return the live job as the core sees it, holding its workflow's present cost."""
+def core_live(row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int) -> Live:
+    """Return the live job as the core sees it, holding its workflow's present cost.
+
+    One of a class that the policy has no more is counted and shown in the default one.
+    """
+    known = policy.class_named(attempt.job_class)
     return Live(
         job_id=row.id,
         tenant=row.tenant,
         workspace=row.workspace,
         cost=cost,
-        class_name=attempt.job_class,
+        class_name=attempt.job_class if known else policy.default_class,
         executor=attempt.executor,
         started_at=attempt.started_at,
         expected_s=attempt.expected_s,

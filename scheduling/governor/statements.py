@@ -100,7 +100,8 @@ DISPATCH = f"""
     INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
     SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
         jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
-            'cost', asked.cost, 'fence', placed.fence), clock_timestamp()
+            'cost', asked.cost, 'fence', placed.fence, 'policy', %(policy)s::int,
+            'control', %(control)s::bigint), clock_timestamp()
     FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
 ), {MEMORY}
 SELECT id::text, job_id::text, fence FROM made

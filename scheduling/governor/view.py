@@ -27,6 +27,7 @@ from scheduling.core.policy.cycle import waits
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job, Live, Reason
 from scheduling.governor.book import Book, Gone
+from scheduling.governor.config import Config
 from scheduling.governor.view_rows import Index, KeptOut, columns_filled
 from scheduling.snapshot import ExecutorRow, Header, Rows, RunningRow, TenantRow
 
@@ -110,16 +111,19 @@ def freshened(
     running, units = _by_tenant(state.live.values())
     left = Counter(one.tenant for one in gone.values())
     in_use = sum(units.values())
+    config = book.config
     tenants = [
         msgspec.structs.replace(
             row,
+            weight=config.tenants[row.id].weight,
+            held=config.tenants[row.id].held,
             waiting=max(0, row.waiting - left[row.id]),
             running=running[row.id],
             in_use=units[row.id],
             actual=units[row.id] / in_use if in_use else 0.0,
             served=book.served.get((base.pool, row.id), 0),
         )
-        if left[row.id] or running[row.id] or row.running
+        if left[row.id] or running[row.id] or row.running or _has_levers(row, config)
         else row
         for row in base.tenants
     ]
@@ -127,6 +131,8 @@ def freshened(
         base,
         seq=seq,
         at=now,
+        budget=state.pool.budget,
+        reserve=state.pool.reserve,
         in_use=in_use,
         startable=base.startable - sum(one.startable for one in gone.values()),
         total=base.total - len(gone),
@@ -135,6 +141,11 @@ def freshened(
         running=_running(book, base.pool, index, now),
         gone=bytes.fromhex("".join(gone).replace("-", "")),
     )
+
+
+def _has_levers(row: TenantRow, config: Config) -> bool:
+    facts = config.tenants[row.id]
+    return (row.weight, row.held) != (facts.weight, facts.held)
 
 
 def _kept_out(book: Book, pool: str) -> list[KeptOut]:

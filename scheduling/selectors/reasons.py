@@ -34,6 +34,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.DEADLINE: "Its deadline has passed or cannot be met.",
     Reason.CANCELED: "It was canceled.",
     Reason.FINISHED: "It finished.",
+    Reason.REQUEUED: "It had ended and was put back; it waits to be admitted anew.",
 }
 
 

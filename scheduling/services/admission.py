@@ -17,11 +17,12 @@ from billing.services.reservations import reserve
 from billing.services.verdicts import Refused as BudgetRefused
 from billing.services.verdicts import Reserved, ReserveRequest
 from scheduling.core import types
-from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts, admit
+from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts
 from scheduling.core.policy.settings import BacklogCaps, charge_of
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.core.types import Reason, Verdict
 from scheduling.models import Decision, Job
+from scheduling.selectors.seam import admit
 from scheduling.services.catalogue import Catalogue
 from scheduling.services.drafts import Draft
 from scheduling.services.rows import row_new
@@ -66,21 +67,23 @@ def judge(
 
 def decision_of(judged: Judged, catalogue: Catalogue, now: datetime) -> Decision:
     """Return the decision's row (not yet stored)."""
-    answer, facts = judged.answer, judged.facts
+    answer, facts, held = judged.answer, judged.facts, judged.reservation
+    raises = held.escalations if held else ()
     return row_new(
         Decision,
         job_id=judged.draft.job.id,
         verdict=answer.verdict,
         reason=answer.reason,
-        sentence=answer.sentence,
+        sentence=" ".join([answer.sentence, *(one.sentence for one in raises)]),
         policy=catalogue.policy.number,
         control=catalogue.version[0],
-        reservation_id=judged.reservation.reservation_id if judged.reservation else None,
-        expires_at=expiry(now) if judged.reservation else None,
+        reservation_id=held.reservation_id if held else None,
+        expires_at=expiry(now) if held else None,
         retry_at=_time(answer.retry_at),
         place=facts.place,
         eta=_time(facts.eta),
         alternatives=list(answer.alternatives),
+        escalations=[one.told() for one in raises] or None,
         at=now,
     )
 
@@ -161,6 +164,8 @@ def _judge_one(draft: Draft, prices: _Prices, waiting: Counter[str] | None) -> J
     caps = settings.policy.backlog
     facts = Facts(
         now=prices.now.timestamp(),
+        permission=draft.lacks,
+        permitted=not draft.lacks,
         cost=draft.cost,
         most=pool.budget if draft.rule.uses_reserve else pool.budget - pool.reserve,
         unpriced_model=quote.unpriced,
@@ -171,7 +176,7 @@ def _judge_one(draft: Draft, prices: _Prices, waiting: Counter[str] | None) -> J
         deadline=draft.job.deadline.timestamp() if draft.job.deadline else None,
         tenant_held=settings.held,
     )
-    answer = _no_executor(draft) if quote.no_executor else admit(facts)
+    answer = _no_executor(draft) if quote.no_executor and facts.permitted else admit(facts)
     if waiting is not None and answer.verdict is not Verdict.DENIED:
         waiting.update(("workspace", "tenant", "all"))
     return Judged(draft=draft, facts=facts, spend=quote.spend, answer=answer)

@@ -1,10 +1,12 @@
 // The board: wires the live connection to its parts and draws what changed once a frame.
 
+import { alertLines, watchAlerts } from "./alerts.js";
 import { attr, icon, one, text } from "./dom.js";
 import { drawDepth, drawFigures, facts, redrawDepth } from "./figures.js";
 import { clockSeconds, count, now, onZone, plural, span } from "./format.js";
 import { keyboard } from "./keys.js";
 import { Lanes } from "./lanes.js";
+import { wireLevers } from "./levers.js";
 import { Live } from "./live.js";
 import { Order } from "./order.js";
 import * as reasons from "./reasons.js";
@@ -63,13 +65,18 @@ function draw() {
 
 function drawTimed(ids, shares) {
   const sum = facts(live.view("s"));
-  if ((ids.has("s") || ids.has("h")) && live.view("s") && shares) drawFigures(sum, shares.rows);
+  if ((ids.has("s") || ids.has("h")) && live.view("s") && shares) drawFigures(sum, shares);
   if (ids.has("q") || ids.has("h")) order.draw();
   if (ids.has("l") || ids.has("s") || ids.has("h")) lanes.draw(sum.budget, sum.reserve);
-  if (ids.has("d")) drawDepth(live.view("d"));
+  if (ids.has("d") || ids.has("s")) drawDepth(live.view("d"), newest());
   if (ids.has("s")) policy(live.view("s"), sum);
   why.draw();
   one("#no-order").hidden = true;
+}
+
+function newest() {
+  const view = live.view("s");
+  return view ? { at: view.at, waiting: facts(view).waiting } : null;
 }
 
 function policy(view, sum) {
@@ -80,7 +87,7 @@ function policy(view, sum) {
 
 const redrawAll = () => {
   for (const id of ["q", "h", "s", "l", "x", "e"]) changed.add(id);
-  redrawDepth(live.view("d"));
+  redrawDepth(live.view("d"), newest());
   requestAnimationFrame(draw);
 };
 
@@ -131,6 +138,7 @@ function attention(old) {
   for (const row of live.view("h")?.rows ?? []) if (row.held) items.push(`${row.name} is held, ${plural(row.waiting, "job")} wait`);
   const late = (live.view("l")?.rows ?? []).filter((row) => row.late).length;
   if (late) items.push(`${plural(late, "running job")} overdue`);
+  items.push(...alertLines());
   const list = one("#attention-list");
   const words = items.slice(0, 4).join("\n") + items.length;
   if (list.dataset.words === words) return;
@@ -196,7 +204,17 @@ one("#pool")?.addEventListener("change", (event) => location.assign(`?pool=${enc
 keyboard({ step: (by) => order.step(by), why: () => one(".reason", document.activeElement.closest?.("#rows tr") ?? undefined)?.click(), pause: togglePause });
 onZone(redrawAll);
 addEventListener("themechange", redrawAll);
-addEventListener("resize", () => redrawDepth(live.view("d")));
+addEventListener("resize", () => redrawDepth(live.view("d"), newest()));
+
+const bar = (id) => live.view("l")?.rows.find((row) => row.id === id);
+const named = (topic) => (id) => live.view(topic)?.rows.find((row) => row.id === id);
+wireLevers({
+  job: (id) => order.row(id) ?? bar(id),
+  event: (job) => live.view("e")?.rows.find((row) => row.job === job),
+  tenant: named("h"),
+  executor: named("x"),
+  pool: () => facts(live.view("s")),
+});
 
 // --- begin ---------------------------------------------------------------------------------------
 

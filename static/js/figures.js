@@ -2,7 +2,7 @@
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { attr, h, one, refill, text } from "./dom.js";
-import { clock, count, dollars, isUtc, moment, now, onZone, plural, span } from "./format.js";
+import { clock, count, dollars, isUtc, now, onZone, plural, soonest, span } from "./format.js";
 import * as tenants from "./tenants.js";
 
 const CELLS_MOST = 64;
@@ -10,9 +10,12 @@ const CELLS_MOST = 64;
 export const facts = (view) => Object.fromEntries((view?.rows ?? []).map((row) => [row.id, row.value]));
 
 export function drawFigures(sum, shares) {
+  const told = shares.rows.reduce((units, row) => units + row.in_use, 0);
+  const whole = shares.rows.length === shares.total && sum.own_use === sum.in_use;
   text(one("#use"), count(sum.in_use));
   text(one("#of-budget"), `of ${plural(sum.budget, "unit")} in use`);
-  gauge(sum, shares);
+  // The two come in frames of their own; the gauge waits until they tell of the same moment.
+  if (!whole || told === sum.in_use) gauge(sum, shares.rows);
   text(one("#waiting"), count(sum.waiting));
   text(one("#waiting-of"), sum.waiting === 1 ? "job" : "jobs");
   text(one("#waiting-more"), waitingMore(sum));
@@ -29,11 +32,11 @@ function waitingMore(sum) {
 
 function clear(sum) {
   const known = sum.clear !== null && sum.clear !== undefined && sum.waiting > 0;
-  text(one("#clear"), known ? moment(sum.clear) : sum.waiting ? "unknown" : "now");
+  text(one("#clear"), known ? soonest(sum.clear) : sum.waiting ? "unknown" : "now");
   text(one("#clear-in"), known ? `in ${span(sum.clear - now())}` : "");
   const range = sum.clear_low && sum.clear_high && known;
   const stuck = sum.waiting ? "nothing that waits can start" : "nothing waits";
-  text(one("#clear-range"), range ? `80% range ${moment(sum.clear_low)} to ${moment(sum.clear_high)}` : known ? "when your last job should end" : stuck);
+  text(one("#clear-range"), range ? `80% range ${soonest(sum.clear_low)} to ${soonest(sum.clear_high)}` : known ? "when your last job should end" : stuck);
 }
 
 function spend(sum) {
@@ -119,11 +122,16 @@ function options(width) {
   };
 }
 
-export function drawDepth(view) {
+// `last` is the newest summary's view and figures: the line reaches what the figure beside it says.
+export function drawDepth(view, last) {
   const box = one("#depth");
   if (!view || !view.rows.length || !box.clientWidth) return;
   const times = view.rows.map((row) => row.id);
   const waiting = view.rows.map((row) => row.waiting);
+  if (last && last.at > times.at(-1)) {
+    times.push(last.at);
+    waiting.push(last.waiting);
+  }
   const theme = `${box.clientWidth}${getComputedStyle(document.documentElement).colorScheme}${document.documentElement.dataset.theme}${isUtc()}`;
   if (plotted !== theme) {
     plot?.destroy();
@@ -134,8 +142,8 @@ export function drawDepth(view) {
   text(one("#depth-since"), times.length > 1 ? `since ${clock(times[0])}` : "");
 }
 
-export const redrawDepth = (view) => {
+export const redrawDepth = (view, last) => {
   plotted = "";
-  drawDepth(view);
+  drawDepth(view, last);
 };
 onZone(() => (plotted = ""));

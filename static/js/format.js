@@ -62,6 +62,10 @@ export function moment(seconds) {
   return `${near ? weekday(seconds) : day(seconds)} ${clock(seconds)}`;
 }
 
+// What happens within minutes is told to the second, else many rows would say the same.
+const SOON_S = 600;
+export const soonest = (seconds) => (Math.abs(seconds - now()) < SOON_S ? clockSeconds(seconds) : moment(seconds));
+
 export function span(seconds) {
   const whole = Math.max(0, Math.round(seconds));
   if (whole < 60) return `${whole} s`;

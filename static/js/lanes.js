@@ -10,7 +10,8 @@ import * as tenants from "./tenants.js";
 const PAST = 0.11;
 const HEIGHT = 170;
 const AXIS = 18;
-const SPANS = [60, 300, 900, 1800, 5400, 10_800, 21_600, 86_400, 604_800];
+const READABLE = 62;
+const SPANS = [10, 20, 40, 60, 120, 300, 900, 1800, 5400, 10_800, 21_600, 86_400, 604_800];
 
 export class Lanes {
   #on = undefined;
@@ -39,16 +40,20 @@ export class Lanes {
     const view = this.live.view("l");
     if (!view || !budget) return;
     const width = Math.max(640, this.box.clientWidth);
-    const chart = new Chart(width, budget, reserve, this.#span(view.rows));
+    const chart = new Chart(width, budget, reserve, this.#span(view.rows, width));
     this.box.replaceChildren(chart.svg(view.rows, this.#on));
   }
 
-  // "Auto" shows what half of the bars need, fifty at most: the next ones are what people want.
-  #span(rows) {
+  // "Auto" shows what half of the bars need, fifty at most, but not so much that the name of a usual
+  // bar has no room: the next ones are what people want.
+  #span(rows, width) {
     if (this.choice.value !== "auto") return Number(this.choice.value);
     const ends = rows.map((row) => row.end - now()).sort((a, b) => a - b);
     const need = ends[Math.min(50, Math.floor(ends.length * 0.5))] ?? 0;
-    return SPANS.find((span) => span >= need) ?? SPANS.at(-1);
+    const lengths = rows.filter((row) => !row.run).map((row) => row.end - row.start).sort((a, b) => a - b);
+    const usual = lengths[Math.floor(lengths.length / 2)] ?? need;
+    const most = SPANS.filter((span) => span <= (usual * width) / READABLE).at(-1) ?? SPANS[0];
+    return Math.min(most, SPANS.find((span) => span >= need) ?? SPANS.at(-1));
   }
 }
 
@@ -57,7 +62,7 @@ class Chart {
     this.width = width;
     this.budget = budget;
     this.reserve = reserve;
-    this.lane = Math.max(2, Math.min(20, HEIGHT / budget));
+    this.lane = Math.max(2, Math.min(26, HEIGHT / budget));
     this.tall = 3 + budget * this.lane;
     this.now = now();
     this.from = this.now - span * PAST;
@@ -78,7 +83,7 @@ class Chart {
       hatch(),
       this.#ground(),
       this.#ticks(),
-      place(rows, this.budget, this.now).map((bar) => this.#bar(bar, on)),
+      place(rows, this.budget, this.now, this.now + this.span / 30).map((bar) => this.#bar(bar, on)),
       s("line", { class: "now", x1: this.x(this.now), x2: this.x(this.now), y1: 0, y2: this.tall + 3 }),
     );
   }
@@ -100,7 +105,7 @@ class Chart {
   }
 
   #ticks() {
-    const step = [10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400].find((seconds) => this.span / seconds <= 7) ?? 86_400;
+    const step = [2, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400].find((seconds) => this.span / seconds <= 7) ?? 86_400;
     const tell = this.span <= 300 ? clockSeconds : clock;
     const first = Math.ceil((this.now + step * 0.3) / step) * step;
     const marks = [[this.now, `now ${clock(this.now)}`]];
@@ -124,7 +129,7 @@ class Chart {
 
   #block(row, [lane, units], index) {
     const x = this.x(row.start) + 1;
-    const width = Math.max(2, this.x(row.run ? Math.max(row.end, this.now + 1) : row.end) - x - 1);
+    const width = Math.max(2, this.x(row.end) - x - 1);
     const y = 3 + lane * this.lane + 1;
     const height = Math.max(1, units * this.lane - 2);
     const radius = Math.min(2.5, height / 2);
@@ -154,23 +159,32 @@ const hatch = () =>
 const title = (row) =>
   `${tenants.of(row.ten).name}, ${shortId(row.id)} ${row.wf}, cost ${row.cost}, ${row.run ? `running${row.ex ? ` on ${row.ex}` : ""}` : `starts ${clock(row.start)}`}, ${row.late ? "overdue since" : "ends"} ${clock(row.end)}`;
 
-// Give each bar its lanes; returns bars with groups of [first lane, units].
-function place(rows, budget, at) {
+// Give each bar its lanes; returns bars with groups of [first lane, units]. What runs is drawn until
+// `soon` at least: it has not ended yet.
+function place(rows, budget, at, soon) {
   const free = new Array(budget).fill(-Infinity);
   const sorted = rows.filter((row) => row.start !== null && row.end !== null);
   sorted.sort((a, b) => Number(b.run) - Number(a.run) || a.start - b.start);
   return sorted.map((row) => {
-    const lanes = choose(free, row.start, Math.min(row.cost, budget));
-    const until = row.run ? Math.max(row.end, at) : row.end;
-    for (const lane of lanes) free[lane] = until;
-    return { row, groups: group(lanes) };
+    const from = row.run ? row.start : Math.max(row.start, at);
+    const lanes = choose(free, from, Math.min(row.cost, budget), Math.min(1, (row.end - row.start) / 4));
+    const bar = row.run ? { ...row, end: Math.max(row.end, soon) } : behind(row, from, lanes.map((lane) => free[lane]));
+    for (const lane of lanes) free[lane] = bar.end;
+    return { row: bar, groups: group(lanes) };
   });
 }
 
-function choose(free, start, units) {
+// The server keeps small changes of time to itself, so a plan may seem to begin before its lanes
+// are free, or in the past: it is drawn where it can begin.
+function behind(row, from, frees) {
+  const start = Math.max(from, ...frees);
+  return { ...row, start, end: start + (row.end - row.start) };
+}
+
+function choose(free, start, units, slack) {
   for (let lane = 0; lane + units <= free.length; lane += 1)
-    if (free.slice(lane, lane + units).every((until) => until <= start + 1)) return Array.from({ length: units }, (_, n) => lane + n);
-  const soonest = free.map((until, lane) => [Math.max(until, start + 1), lane]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+    if (free.slice(lane, lane + units).every((until) => until <= start + slack)) return Array.from({ length: units }, (_, n) => lane + n);
+  const soonest = free.map((until, lane) => [Math.max(until, start + slack), lane]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
   return soonest.slice(0, units).map(([, lane]) => lane).sort((a, b) => a - b);
 }
 

@@ -74,7 +74,10 @@ export class Live {
     setServerTime(frame.now);
     for (const [id, seq] of Object.entries(frame.subs)) {
       const sub = this.#subs.get(id);
-      if (sub?.fresh && sub.view.seq !== seq) this.#resync(id, sub);
+      if (!sub?.fresh) continue;
+      if (sub.view.seq !== seq) this.#resync(id, sub);
+      // What has not changed is not sent again, yet it is as new as the newest version.
+      else if (frame.at > sub.view.at) sub.view.at = frame.at;
     }
   }
 
@@ -104,7 +107,9 @@ export class Live {
     this.#send({ t: "resync", id, have: sub.view.seq });
   }
 
+  // A long frame comes in parts; the last of them is acknowledged.
   #acknowledge(frame) {
+    if (frame.more) return;
     const ack = () => this.#send({ t: "ack", id: frame.id, seq: frame.seq });
     if (document.hidden) setTimeout(ack, 1000);
     else ack();

@@ -4,7 +4,8 @@
 // are cards of different height, so the window grows by a button there.
 
 import { attr, h, icon, keyed, one, refill, text } from "./dom.js";
-import { count, moment, now, plural, shortId, span } from "./format.js";
+import { count, now, plural, shortId, soonest, span } from "./format.js";
+import { jobButton } from "./levers.js";
 import * as reasons from "./reasons.js";
 import * as tenants from "./tenants.js";
 
@@ -184,26 +185,27 @@ function makeRow(row) {
 function fill(cells, row, place) {
   const [at, job, ten, workflow, jobClass, cost, wait, why, start, end] = cells;
   text(at, place === null ? "–" : count(place));
-  refill(job, `${row.id}${row.ws}`, () => [shortId(row.id), h("small", {}, row.ws)]);
+  refill(job, `${row.id}${row.ws}`, () => [shortId(row.id), h("small", {}, row.ws), ...jobButton(row)]);
   refill(ten, `${row.ten}${tenants.of(row.ten).index}${tenants.of(row.ten).name}`, () => [tenants.mark(row.ten), ` ${row.ten}`]);
   text(workflow, row.wf);
   refill(jobClass, row.cls, () => (URGENT.has(row.cls) ? h("span", { class: "tag warn" }, icon("arrow-up"), row.cls) : [row.cls]));
   text(cost, count(row.cost));
   text(wait, span(now() - row.since));
-  refill(why, reasons.here(row.why, place) + row.why, () => reasonButton(row, place));
-  text(start, row.start === null ? "–" : moment(row.start));
+  reasonCell(why, row, place);
+  text(start, row.start === null ? "–" : soonest(row.start));
   endCell(end, row);
 }
 
-function reasonButton(row, place) {
-  const label = `Why ${shortId(row.id)} waits: ${reasons.here(row.why, place)}`;
-  const tone = reasons.isBad(row.why) ? "tag bad" : "tag";
-  return h(
-    "button",
-    { class: "reason", type: "button", "aria-haspopup": "dialog", "aria-label": label },
-    h("i", { class: tone }, icon(reasons.iconOf(row.why))),
-    h("span", {}, reasons.here(row.why, place)),
-  );
+// With every job that starts, all others stand one place further ahead: only words change then.
+function reasonCell(cell, row, place) {
+  const words = reasons.here(row.why, place);
+  refill(cell, row.why, () => {
+    const tone = reasons.isBad(row.why) ? "tag bad" : "tag";
+    return h("button", { class: "reason", type: "button", "aria-haspopup": "dialog" }, h("i", { class: tone }, icon(reasons.iconOf(row.why))), h("span"));
+  });
+  const button = cell.firstElementChild;
+  text(button.lastElementChild, words);
+  attr(button, "aria-label", `Why ${shortId(row.id)} waits: ${words}`);
 }
 
 function endCell(cell, row) {
@@ -211,7 +213,8 @@ function endCell(cell, row) {
     refill(cell, "none", () => h("span", { class: "mute" }, "unknown"));
     return;
   }
-  const shown = `${row.approx ? "~" : ""}${moment(row.end)}`;
-  const left = span(row.end - now());
-  refill(cell, `${shown}|${left}`, () => h("span", { class: "eta" }, shown, h("small", {}, left)));
+  refill(cell, "known", () => h("span", { class: "eta" }, h("span"), h("small")));
+  const [shown, left] = cell.firstElementChild.children;
+  text(shown, `${row.approx ? "~" : ""}${soonest(row.end)}`);
+  text(left, span(row.end - now()));
 }

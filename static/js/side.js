@@ -2,6 +2,7 @@
 
 import { attr, h, icon, keyed, one, refill, text } from "./dom.js";
 import { clockSeconds, count, moment, percent, plural, shortId } from "./format.js";
+import { eventButton, executorButton, tenantButton } from "./levers.js";
 import * as reasons from "./reasons.js";
 import * as tenants from "./tenants.js";
 
@@ -12,6 +13,7 @@ export function drawShares(view) {
   tenants.learn(view.rows);
   keyed(one("#shares"), view.rows, (row) => row.id, makeShare, fillShare);
   one("#no-shares").hidden = view.rows.length > 0;
+  text(one("#shares-of"), view.total > view.rows.length ? `the ${count(view.rows.length)} busiest of ${count(view.total)}` : "");
 }
 
 function makeShare(row) {
@@ -21,6 +23,7 @@ function makeShare(row) {
     h("span", {}, tenants.mark(row.id)),
     h("a", { class: "name", href: `?q=tenant:${row.id}`, title: `Show only ${row.name} in the fair order` }),
     h("span", { class: "tag soft" }),
+    ...tenantButton(row),
     h("div", { class: "full" }, h("div", { class: "meter", role: "img" }, h("b"), h("em"))),
     h("div", { class: "facts full" }, h("span"), h("span")),
   );
@@ -33,8 +36,8 @@ function fillShare(line, row) {
   text(line.children[1], row.name);
   refill(line.children[2], `${row.held}${row.weight}`, () => (row.held ? [icon("hand"), "held"] : [`weight ${row.weight}`]));
   line.children[2].classList.toggle("warn", row.held);
-  meter(line.children[3].firstElementChild, row, texture);
-  const [left, right] = line.children[4].children;
+  meter(one(".meter", line), row, texture);
+  const [left, right] = one(".facts", line).children;
   text(left, shareWords(row));
   text(right, `${count(row.waiting)} waiting${row.clear && row.waiting ? `, clear ${moment(row.clear)}` : ""}`);
 }
@@ -70,8 +73,8 @@ export function drawExecutors(view) {
   one("#no-machines").hidden = view.rows.length > 0;
 }
 
-const makeMachine = () =>
-  h("tr", { class: "machine" }, h("th", { scope: "row" }, h("b"), h("small")), h("td"), h("td"));
+const makeMachine = (row) =>
+  h("tr", { class: "machine" }, h("th", { scope: "row" }, h("b"), h("small"), ...executorButton(row)), h("td"), h("td"));
 
 function fillMachine(line, row) {
   const [name, slots, state] = line.cells;
@@ -118,5 +121,5 @@ function makeEvent(row) {
   const [tone, name] = LOOKS[row.event] ?? ["", "info"];
   const more = [row.note, PLAIN.has(row.why) ? "" : reasons.short(row.why).toLowerCase()].filter(Boolean).join(", ");
   const words = `${shortId(row.job)} ${row.event.replaceAll("_", " ")}${more ? `: ${more}` : ""} `;
-  return h("li", { class: tone }, h("time"), icon(name), h("span", {}, words, h("span", { class: "mute" }, row.ten)));
+  return h("li", { class: tone }, h("time"), icon(name), h("span", {}, words, h("span", { class: "mute" }, row.ten), ...eventButton(row)));
 }

@@ -1,6 +1,10 @@
 // A view: the rows of one subscription as the server told them, kept in step by differences.
+//
+// A long frame comes in parts, and those after the first have `prev` equal to `seq`.
 
 export class View {
+  #opening = true;
+
   constructor(frame) {
     this.epoch = frame.epoch;
     this.seq = frame.seq;
@@ -17,9 +21,11 @@ export class View {
     return Object.fromEntries(this.cols.map((name, column) => [name, values[column]]));
   }
 
-  // Returns how many rows came, left or moved; null when a frame before this one is missing.
+  // Returns how many rows came, left or moved since the window opened; null when a frame before
+  // this one is missing.
   apply(frame) {
     if (frame.prev !== this.seq) return null;
+    if (frame.seq !== frame.prev) this.#opening = false;
     this.seq = frame.seq;
     this.at = frame.at;
     this.policy = frame.policy ?? this.policy;
@@ -29,7 +35,7 @@ export class View {
     this.#reorder(rm, ins, mv);
     const byId = new Map(up);
     this.rows = this.rows.map((row) => (byId.has(row.id) ? { ...row, ...byId.get(row.id) } : row));
-    return rm.length + ins.length + mv.length;
+    return this.#opening ? 0 : rm.length + ins.length + mv.length;
   }
 
   // Take out what left or moved, then put in by ascending index: each index is then final.

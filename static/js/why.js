@@ -28,6 +28,7 @@ export class Why {
     this.#last = null;
     this.#shown = "";
     this.#from = from;
+    one("#why-lever")?.setAttribute("data-of", id);
     if (!this.box.open) {
       if (ROOMY.matches) this.box.show();
       else this.box.showModal();

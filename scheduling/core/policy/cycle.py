@@ -19,8 +19,8 @@ from types import MappingProxyType
 
 from scheduling.core.capacity import Answer, Fit, Walk
 from scheduling.core.order.order import Order
-from scheduling.core.placement import choose
 from scheduling.core.policy.limits import LIMIT
+from scheduling.core.policy.seam import chosen
 from scheduling.core.policy.state import HOLD, Choice, PoolState
 from scheduling.core.types import Placement, Reason, Spot
 
@@ -121,6 +121,6 @@ def _tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
 
 
 def _placed(state: PoolState, spot: Spot, fit: Fit, now: float) -> Placement:
-    executor = choose(state.candidates(spot.job), state.busy)
+    executor = chosen(state.queue, spot.job, state.candidates(spot.job), state.busy)
     reason = Reason.BACKFILLED if fit.backfilled else Reason.PLACED
     return state.place(Choice(spot=spot, executor=executor.id, reason=reason), now)

@@ -1,31 +1,53 @@
 """A policy as plain data: read with every error named at once, and written back.
 
 Unknown keys, wrong types and values out of bounds are errors of their field, named by its path
-("retry.max_attempts", "classes.2.ages_to"). A key that is left out takes its default.
+("retry.max_attempts", "classes.2.ages_to"). A key that is left out takes its default. `POLICY` is
+the table of all settings with their bounds; forms and their help are drawn from it.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any
 
 from scheduling.core.breaker import BreakerSettings
-from scheduling.core.policy.settings import Backfill, BacklogCaps, OnLost, Policy, ShareBy
+from scheduling.core.policy.checks import (
+    Check,
+    Choice,
+    FieldError,
+    Flag,
+    Group,
+    Name,
+    Names,
+    Number,
+    Optional,
+    Reader,
+    Rows,
+    Whole,
+    member,
+)
+from scheduling.core.policy.settings import (
+    Backfill,
+    BacklogCaps,
+    Candidate,
+    DefaultCaps,
+    Fallback,
+    OnLost,
+    Policy,
+    Preemption,
+    RiskRule,
+    RiskRules,
+    ShareBy,
+)
 from scheduling.core.retry import RetrySettings
 from scheduling.core.types import ClassRule
 
 _DAY_S = 86_400.0
-_MOST_CLASSES = 20
-_NAME_LENGTH = 40
 _BILLION = 1_000_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One wrong field: its path, and a sentence that says what is allowed."""
-
-    field: str
-    sentence: str
+_ROLES = ("submitter", "tenant_admin", "operator")
+_CLASS_NAME = Name(30)
+_MODEL = Name(200)
+_LABEL = Name(60)
 
 
 class InvalidPolicy(Exception):
@@ -39,10 +61,10 @@ class InvalidPolicy(Exception):
 
 def policy_from_dict(data: Mapping[str, Any]) -> Policy:
     """Return the policy that `data` describes; raise `InvalidPolicy` with all its errors."""
-    reader = _Reader()
-    policy = Policy(**reader.fields(_POLICY, data, ""))
+    reader = Reader()
+    policy = Policy(**reader.fields(POLICY, data, ""))
     if not reader.errors:
-        reader.errors.extend(_table_errors(policy))
+        reader.errors.extend(_between_fields(policy))
     if reader.errors:
         raise InvalidPolicy(tuple(reader.errors))
     return policy
@@ -56,140 +78,31 @@ def to_dict(policy: Policy) -> dict[str, Any]:
 def _plain(value: object) -> object:
     if isinstance(value, StrEnum):
         return value.value
-    return list(value) if isinstance(value, tuple) else value
-
-
-class _Wrong(ValueError):
-    """A checker's refusal; its message is the sentence."""
-
-
-class _Reader:
-    """Reads objects field by field and gathers what is wrong."""
-
-    def __init__(self) -> None:
-        self.errors: list[FieldError] = []
-
-    def fields(self, checks: Mapping[str, "_Check"], data: object, path: str) -> dict[str, Any]:
-        """Return the checked values of the object `data`; leave out the wrong ones."""
-        if not isinstance(data, Mapping):
-            self.errors.append(FieldError(path or "policy", "Must be an object of settings."))
-            return {}
-        values: dict[str, Any] = {}
-        for key, value in data.items():
-            here = f"{path}.{key}" if path else str(key)
-            try:
-                values[key] = _check_named(checks, key)(self, value, here)
-            except _Wrong as wrong:
-                self.errors.append(FieldError(here, str(wrong)))
-        return values
-
-
-_Check: TypeAlias = Callable[[_Reader, Any, str], Any]
-
-
-def _check_named(checks: Mapping[str, _Check], key: str) -> _Check:
-    if key not in checks:
-        wrong = f"Is no known setting; known here: {', '.join(sorted(checks))}."
-        raise _Wrong(wrong)
-    return checks[key]
-
-
-def _whole(low: int, high: int) -> _Check:
-    def check(_reader: _Reader, value: Any, _path: str) -> int:  # noqa: ANN401 - unchecked data
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            wrong = f"Must be a whole number from {low} to {high}."
-            raise _Wrong(wrong)
-        return value
-
-    return check
-
-
-def _number(low: float, high: float) -> _Check:
-    def check(_reader: _Reader, value: Any, _path: str) -> float:  # noqa: ANN401 - unchecked data
-        numeric = isinstance(value, int | float) and not isinstance(value, bool)
-        if not numeric or not low <= value <= high:  # NaN is in no range
-            wrong = f"Must be a number from {low:g} to {high:g}."
-            raise _Wrong(wrong)
-        return float(value)
-
-    return check
-
-
-def _flag(_reader: _Reader, value: Any, _path: str) -> bool:  # noqa: ANN401 - unchecked data
-    if not isinstance(value, bool):
-        wrong = "Must be true or false."
-        raise _Wrong(wrong)
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
     return value
 
 
-def _choice(options: type[StrEnum]) -> _Check:
-    def check(_reader: _Reader, value: Any, _path: str) -> StrEnum:  # noqa: ANN401 - unchecked data
-        try:
-            return options(value)
-        except ValueError:
-            wrong = f"Must be one of {', '.join(option.value for option in options)}."
-            raise _Wrong(wrong) from None
-
-    return check
-
-
-def _name(_reader: _Reader, value: Any, _path: str) -> str:  # noqa: ANN401 - unchecked data
-    if not isinstance(value, str) or not value.strip() or len(value) > _NAME_LENGTH:
-        wrong = f"Must be a name of 1 to {_NAME_LENGTH} characters."
-        raise _Wrong(wrong)
-    return value
-
-
-def _role(_reader: _Reader, value: Any, _path: str) -> str:  # noqa: ANN401 - unchecked data
-    if value not in _ROLES:
-        wrong = f"Must be one of {', '.join(_ROLES)}."
-        raise _Wrong(wrong)
-    return str(value)
-
-
-def _optional(check: _Check) -> _Check:
-    def either(reader: _Reader, value: Any, path: str) -> Any:  # noqa: ANN401 - unchecked data
-        return None if value is None else check(reader, value, path)
-
-    return either
-
-
-def _group(build: Callable[..., Any], checks: Mapping[str, _Check]) -> _Check:
-    def check(reader: _Reader, value: Any, path: str) -> Any:  # noqa: ANN401 - unchecked data
-        return build(**reader.fields(checks, value, path))
-
-    return check
-
-
-def _classes(reader: _Reader, value: Any, path: str) -> tuple[ClassRule, ...]:  # noqa: ANN401
-    if not isinstance(value, list | tuple) or not 1 <= len(value) <= _MOST_CLASSES:
-        wrong = f"Must be a list of 1 to {_MOST_CLASSES} classes, the first served first."
-        raise _Wrong(wrong)
-    return tuple(_class(reader, one, f"{path}.{index}") for index, one in enumerate(value))
-
-
-def _class(reader: _Reader, value: object, path: str) -> ClassRule:
-    values = reader.fields(_CLASS, value, path)
-    if isinstance(value, Mapping) and "name" not in value:
-        reader.errors.append(FieldError(f"{path}.name", "Every class needs a name."))
-    return ClassRule(**{"name": "", **values})
-
-
-def _table_errors(policy: Policy) -> list[FieldError]:
-    """Return what is wrong between fields that are each right alone."""
-    errors = []
+def _between_fields(policy: Policy) -> Iterator[FieldError]:
+    """Yield what is wrong between fields that are each right alone."""
     if policy.class_named(policy.default_class) is None:
-        errors.append(FieldError("default_class", "Must be the name of a class of the table."))
+        yield FieldError("default_class", "Must be the name of a class of the table.")
     if policy.retry.base_s > policy.retry.cap_s:
-        errors.append(FieldError("retry.base_s", "Must not be above retry.cap_s."))
+        yield FieldError("retry.base_s", "Must not be above retry.cap_s.")
+    yield from _in_class_table(policy)
+    yield from _in_fallbacks(policy)
+
+
+def _in_class_table(policy: Policy) -> Iterator[FieldError]:
     seen: dict[str, ClassRule] = {}
     for index, rule in enumerate(policy.classes):
         if rule.name in seen:
-            errors.append(FieldError(f"classes.{index}.name", "Is used by a class before it."))
+            yield FieldError(f"classes.{index}.name", "Is used by a class before it.")
         if rule.ages_to is not None and not _may_age(rule, seen.get(rule.ages_to)):
-            errors.append(FieldError(f"classes.{index}.ages_to", _AGES_TO))
+            yield FieldError(f"classes.{index}.ages_to", _AGES_TO)
         seen[rule.name] = rule
-    return errors
 
 
 def _may_age(rule: ClassRule, target: ClassRule | None) -> bool:
@@ -197,53 +110,112 @@ def _may_age(rule: ClassRule, target: ClassRule | None) -> bool:
     return target is not None and not target.fifo and target.uses_reserve == rule.uses_reserve
 
 
+def _in_fallbacks(policy: Policy) -> Iterator[FieldError]:
+    lists: set[str] = set()
+    for index, one in enumerate(policy.fallback):
+        if one.model in lists:
+            yield FieldError(f"fallback.{index}.model", "Has a list before this one; join the two.")
+        lists.add(one.model)
+        seen = {one.model}
+        for place, candidate in enumerate(one.candidates):
+            if candidate.model in seen:
+                path = f"fallback.{index}.candidates.{place}.model"
+                yield FieldError(path, "Must be another model than those before it in the list.")
+            seen.add(candidate.model)
+
+
 _AGES_TO = (
     "Must name a class above this one that is not fifo and uses the reserve as this one does."
 )
-_ROLES = ("submitter", "tenant_admin", "operator")
 
-_CLASS: dict[str, _Check] = {
-    "name": _name,
-    "fifo": _flag,
-    "uses_reserve": _flag,
-    "sheddable": _flag,
-    "ages_to": _optional(_name),
-    "asked_by": _role,
-    "quota": _optional(_whole(0, _BILLION)),
+CLASS: dict[str, Check] = {
+    "name": _CLASS_NAME,
+    "fifo": Flag(),
+    "uses_reserve": Flag(),
+    "sheddable": Flag(),
+    "ages_to": Optional(_CLASS_NAME),
+    "asked_by": Choice(_ROLES),
+    "quota": Optional(Whole(0, _BILLION)),
 }
-_RETRY: dict[str, _Check] = {
-    "max_attempts": _whole(1, 100),
-    "base_s": _number(0.01, 3600),
-    "cap_s": _number(0.01, _DAY_S),
-    "longest_wait_s": _number(0, 7 * _DAY_S),
-    "budget_ratio": _number(0, 10),
-    "budget_floor": _whole(0, 1_000_000),
+CANDIDATE: dict[str, Check] = {
+    "model": _MODEL,
+    "quality_floor": Number(0, 1),
+    "data_class": Name(60, blank=True),
+    "region": Name(60, blank=True),
+    "latency_s": Optional(Number(0.001, _DAY_S)),
+    "price_ratio": Optional(Number(0, 1000)),
 }
-_BREAKER: dict[str, _Check] = {
-    "threshold": _whole(1, 1000),
-    "cooldown_s": _number(0.1, _DAY_S),
-    "longest_cooldown_s": _number(0.1, 7 * _DAY_S),
+_FALLBACK: dict[str, Check] = {
+    "model": _MODEL,
+    "candidates": Rows(
+        build=Candidate,
+        fields=CANDIDATE,
+        needed={"model": ""},
+        what="candidates, the first tried first",
+        least=1,
+        most=10,
+    ),
 }
-_BACKLOG: dict[str, _Check] = {
-    "workspace": _whole(0, _BILLION),
-    "tenant": _whole(0, _BILLION),
-    "total": _whole(0, _BILLION),
-    "shed_share": _number(0, 1),
+_RETRY: dict[str, Check] = {
+    "max_attempts": Whole(1, 100),
+    "base_s": Number(0.01, 3600),
+    "cap_s": Number(0.01, _DAY_S),
+    "longest_wait_s": Number(0, 7 * _DAY_S),
+    "budget_ratio": Number(0, 10),
+    "budget_floor": Whole(0, 1_000_000),
 }
-_POLICY: dict[str, _Check] = {
-    "number": _whole(1, _BILLION),
-    "classes": _classes,
-    "default_class": _name,
-    "share_by": _choice(ShareBy),
-    "age_after": _number(0, 30 * _DAY_S),
-    "age_limit": _whole(0, 100_000),
-    "starving_after": _number(0, 30 * _DAY_S),
-    "backfill": _choice(Backfill),
-    "deadlines": _flag,
-    "retry": _group(RetrySettings, _RETRY),
-    "breaker": _group(BreakerSettings, _BREAKER),
-    "backlog": _group(BacklogCaps, _BACKLOG),
-    "on_lost_idempotent": _choice(OnLost),
-    "on_lost_other": _choice(OnLost),
-    "default_expected_s": _number(0.001, 30 * _DAY_S),
+_BREAKER: dict[str, Check] = {
+    "threshold": Whole(1, 1000),
+    "cooldown_s": Number(0.1, _DAY_S),
+    "longest_cooldown_s": Number(0.1, 7 * _DAY_S),
+}
+_BACKLOG: dict[str, Check] = {
+    "workspace": Whole(0, _BILLION),
+    "tenant": Whole(0, _BILLION),
+    "total": Whole(0, _BILLION),
+    "shed_share": Number(0, 1),
+}
+_PREEMPTION: dict[str, Check] = {
+    "enabled": Flag(),
+    "min_run_s": Number(0, 30 * _DAY_S),
+    "most_times": Whole(0, 100),
+}
+_CAP = Optional(Whole(1, 1_000_000))
+_RISK = Group(
+    RiskRule,
+    {"labels": Names(_LABEL, 20), "needs_review": Flag(), "asked_by": Choice(_ROLES)},
+)
+POLICY: dict[str, Check] = {
+    "number": Whole(1, _BILLION),
+    "classes": Rows(
+        build=ClassRule,
+        fields=CLASS,
+        needed={"name": ""},
+        what="classes, the first served first",
+        least=1,
+        most=20,
+    ),
+    "default_class": _CLASS_NAME,
+    "share_by": member(ShareBy),
+    "age_after": Number(0, 30 * _DAY_S),
+    "age_limit": Whole(0, 100_000),
+    "starving_after": Number(0, 30 * _DAY_S),
+    "backfill": member(Backfill),
+    "deadlines": Flag(),
+    "default_expected_s": Number(0.001, 30 * _DAY_S),
+    "retry": Group(RetrySettings, _RETRY),
+    "breaker": Group(BreakerSettings, _BREAKER),
+    "backlog": Group(BacklogCaps, _BACKLOG),
+    "default_caps": Group(DefaultCaps, dict.fromkeys(DefaultCaps.SCOPES, _CAP)),
+    "preemption": Group(Preemption, _PREEMPTION),
+    "on_lost_idempotent": member(OnLost),
+    "on_lost_other": member(OnLost),
+    "risk": Group(RiskRules, dict.fromkeys(RiskRules.LEVELS, _RISK)),
+    "fallback": Rows(
+        build=Fallback,
+        fields=_FALLBACK,
+        needed={"model": "", "candidates": ()},
+        what="fallback lists, one a model",
+        most=200,
+    ),
 }

@@ -5,8 +5,10 @@ from plain data and writes it back.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
 from scheduling.core.breaker import BreakerSettings
 from scheduling.core.retry import RetrySettings
@@ -46,6 +48,83 @@ class BacklogCaps:
     shed_share: float = 0.8
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DefaultCaps:
+    """The most jobs at once of a scope that has no running cap of its own; None: no cap."""
+
+    SCOPES: ClassVar = ("tenant", "workspace", "workflow", "user")
+
+    tenant: int | None = None
+    workspace: int | None = None
+    workflow: int | None = None
+    user: int | None = None
+
+    def by_scope(self) -> Mapping[str, int]:
+        """Return the caps that are set."""
+        caps = ((scope, getattr(self, scope)) for scope in self.SCOPES)
+        return {scope: cap for scope, cap in caps if cap is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Whether a strictly higher class may take a running job's place at a safe boundary.
+
+    A victim has run for `min_run_s` (seconds) and was preempted fewer than `most_times` before.
+    """
+
+    enabled: bool = False
+    min_run_s: float = 60.0
+    most_times: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskRule:
+    """What work of one risk level asks: labels of its executor, a review, and who may submit it."""
+
+    labels: tuple[str, ...] = ()
+    needs_review: bool = False
+    asked_by: str = "submitter"
+    """The least role that may ask for it: submitter, tenant_admin or operator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RiskRules:
+    """The rule of each risk level; a job's risk is never changed to fit capacity."""
+
+    LEVELS: ClassVar = ("low", "medium", "high", "critical")
+
+    low: RiskRule = RiskRule()
+    medium: RiskRule = RiskRule()
+    high: RiskRule = RiskRule()
+    critical: RiskRule = RiskRule()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A model that is qualified to stand in for another, within bounds.
+
+    `quality_floor` (0 to 1) is the least measured quality at which it may; `data_class` the most
+    sensitive class of data that it may be given and `region` where it must run (empty: not bound);
+    `latency_s` the slowest answer and `price_ratio` the most that its estimate may cost, as a
+    multiple of the estimate for the model that was asked for (None: not bound).
+    """
+
+    model: str
+    quality_floor: float = 0.0
+    data_class: str = ""
+    region: str = ""
+    latency_s: float | None = None
+    price_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fallback:
+    """The models that may stand in for `model` when it fails, the first tried first."""
+
+    model: str
+    candidates: tuple[Candidate, ...]
+
+
 DEFAULT_CLASSES = (
     ClassRule(name="incident", uses_reserve=True, asked_by="operator"),
     ClassRule(name="expedite", fifo=True, quota=5),
@@ -62,6 +141,7 @@ class Policy:
     `age_after` is how long a job waits for each class that it climbs (0: no aging) and `age_limit`
     how many of a tenant's oldest startable jobs climb. `starving_after` is the age at which a
     waiting job is flagged; `default_expected_s` the run time assumed where nothing was measured.
+    `risk`, `preemption` and `fallback` are kept and checked, and not acted on yet.
     """
 
     number: int = 1
@@ -79,6 +159,10 @@ class Policy:
     on_lost_idempotent: OnLost = OnLost.REQUEUE
     on_lost_other: OnLost = OnLost.FAIL
     default_expected_s: float = 60.0
+    default_caps: DefaultCaps = field(default_factory=DefaultCaps)
+    preemption: Preemption = field(default_factory=Preemption)
+    risk: RiskRules = field(default_factory=RiskRules)
+    fallback: tuple[Fallback, ...] = ()
 
     def class_named(self, name: str) -> ClassRule | None:
         """Return the entry of the class table with that name, or None."""

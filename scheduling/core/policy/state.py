@@ -17,6 +17,7 @@ from scheduling.core.capacity import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
 from scheduling.core.placement import candidates
 from scheduling.core.policy.limits import Limits
+from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
 from scheduling.core.types import Executor, Job, Live, Placement, Pool, Reason, Spot
 
@@ -44,8 +45,10 @@ class PoolState:
         order: Order,
         executors: Mapping[str, Executor],
         limits: Limits,
+        queue: QueuePolicy = BUILT_IN,
     ) -> None:
         """Start with nothing live and what `order` holds; pools may share one `limits`."""
+        self.queue = queue
         self.pool = pool
         self.policy = policy
         self.order = order
@@ -207,7 +210,8 @@ class PoolState:
         mine = (tenant, workflow)
         for job in [*self.never_fits.values(), *self._ordered()]:
             if (job.tenant, job.workflow) == mine and job.cost != cost and job.id not in fixed:
-                self.wait(replace(job, cost=cost, charge=recharged(self.policy, job, cost)))
+                recosted = replace(job, cost=cost, charge=recharged(self.policy, job, cost))
+                self.wait(standing(self.queue, self.policy, recosted))
         for live in list(self.live.values()):
             if (live.tenant, live.workflow) == mine and live.job_id not in fixed:
                 self.use.add(cost - live.cost, uses_reserve=self.uses_reserve(live.class_name))
@@ -238,6 +242,7 @@ class PoolState:
             order=self.order.first(n),
             executors=self.executors,
             limits=self.limits.copy(),
+            queue=self.queue,
         )
         copy.live = dict(self.live)
         copy.use = replace(self.use)

@@ -3,17 +3,21 @@
 import asyncio
 import logging
 import threading
+import uuid
+from dataclasses import replace
 
+import msgspec
 import pytest
 import redis
 
+from scheduling import snapshot
 from scheduling.cockpit.board import Viewer
 from scheduling.cockpit.feed import Feed
 from scheduling.cockpit.readmodel import Depths, ReadModel
 from scheduling.events import valkey_client
 from scheduling.models import Job, JobEvent, Pool, Workflow
 from tenants.models import Tenant
-from tests.scheduling.cockpit.boards import IDS, mixed
+from tests.scheduling.cockpit.boards import IDS, POOL, job_id, mixed
 from tests.scheduling.cockpit.conftest import People, Publish
 
 OPERATOR = Viewer(user_id=1, name="olga", tenants=None, costs=None)
@@ -50,6 +54,25 @@ def test_a_version_at_hand_is_not_read_again(publish: Publish) -> None:
     model.load()
     assert model.board("0-cockpit") is not first
     assert model.board("no-such-pool") is None
+
+
+def test_rows_that_are_at_hand_are_not_read_again_when_some_are_gone(publish: Publish) -> None:
+    story = mixed(3)
+    publish(story, 1)
+    model = ReadModel(valkey_client)
+    model.load()
+    client = valkey_client()
+    client.delete(f"{snapshot.PREFIX}{POOL}:1:1")
+    gone = replace(story, waiting=story.waiting[1:]).header(2)
+    fresh = msgspec.structs.replace(gone, rows_seq=1, gone=uuid.UUID(job_id(0)).bytes)
+    snapshot.write_header(client, fresh)
+    model.load()
+    board = model.board()
+    assert board is not None
+    assert board.version == (1, 2)
+    assert [bytes(row) for row in board.rows["job"]] == [
+        uuid.UUID(job_id(number)).bytes for number in (1, 2)
+    ]
 
 
 def test_a_broker_that_is_away_leaves_the_last_copy(

@@ -72,6 +72,17 @@ def test_a_time_that_crosses_a_displayed_minute_is_sent() -> None:
     assert calm(old, view([(1, 660)], times=frozenset({"start"}))).rows == ((1, 660),)
 
 
+def test_a_time_is_sent_with_another_of_its_row_so_that_lengths_hold() -> None:
+    def ends(rows: list[tuple[Any, ...]]) -> View:
+        cols, times = ("id", "start", "end"), frozenset({"start", "end"})
+        return View(
+            cols=cols, rows=tuple(rows), epoch=1, seq=1, at=0.0, total=len(rows), times=times
+        )
+
+    assert calm(ends([(1, 600, 610)]), ends([(1, 603, 615)])).rows == ((1, 603, 615),)
+    assert calm(ends([(1, 600, None)]), ends([(1, 603, None)])).rows == ((1, 600, None),)
+
+
 def test_slow_drift_is_sent_once_it_adds_up() -> None:
     sent = view([(1, 600)], times=frozenset({"start"}))
     for now in (602, 604):

@@ -5,12 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.core.policy.document import InvalidPolicy, policy_from_dict, to_dict
+from scheduling.core.policy.document import POLICY, InvalidPolicy, policy_from_dict, to_dict
 from scheduling.core.policy.settings import (
     Backfill,
     BacklogCaps,
+    Candidate,
+    DefaultCaps,
+    Fallback,
     OnLost,
     Policy,
+    Preemption,
+    RiskRule,
+    RiskRules,
     ShareBy,
     charge_of,
     recharged,
@@ -59,6 +65,10 @@ def test_a_policy_reads_back_from_its_own_json():
         retry=RetrySettings(max_attempts=9),
         backlog=BacklogCaps(tenant=5),
         on_lost_other=OnLost.REQUEUE,
+        default_caps=DefaultCaps(user=3),
+        preemption=Preemption(enabled=True, min_run_s=5.0),
+        risk=RiskRules(high=RiskRule(labels=("eu", "gpu"), needs_review=True)),
+        fallback=(Fallback(model="m", candidates=(Candidate(model="n", price_ratio=1.5),)),),
     )
     assert policy_from_dict(json.loads(json.dumps(to_dict(policy)))) == policy
 
@@ -114,7 +124,7 @@ def test_a_class_table_needs_one_to_twenty_entries(classes):
     assert list(errors_of({"classes": classes})) == ["classes"]
 
 
-@pytest.mark.parametrize("name", ["", "  ", 7, "x" * 41])
+@pytest.mark.parametrize("name", ["", "  ", 7, "x" * 31])
 def test_a_class_needs_a_proper_name(name):
     assert list(errors_of({"classes": [{"name": name}]})) == ["classes.0.name"]
 
@@ -135,6 +145,71 @@ def test_aging_leads_neither_into_a_fifo_lane_nor_into_the_reserve_nor_nowhere(t
 def test_aging_leads_up_only():
     classes = [{"name": "top", "ages_to": "low"}, {"name": "low"}]
     assert list(errors_of({"classes": classes, "default_class": "low"})) == ["classes.0.ages_to"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "fine"),
+    [
+        (["a", "b"], True),
+        ([], True),
+        ("a", False),
+        (["a", "a"], False),
+        ([""], False),
+        ([1], False),
+        ([str(n) for n in range(21)], False),
+    ],
+)
+def test_a_risk_levels_labels_are_different_names(labels, fine):
+    data = {"risk": {"high": {"labels": labels}}}
+    if fine:
+        assert policy_from_dict(data).risk.high.labels == tuple(labels)
+    else:
+        assert list(errors_of(data)) == ["risk.high.labels"]
+
+
+def test_a_data_class_and_a_region_may_be_empty_but_not_blank():
+    candidate = {"model": "n", "region": "", "data_class": " "}
+    wrong = errors_of({"fallback": [{"model": "m", "candidates": [candidate]}]})
+    assert wrong == {
+        "fallback.0.candidates.0.data_class": "Must be a name of at most 60 characters, or empty."
+    }
+
+
+def test_a_fallback_list_names_its_model_and_candidates():
+    wrong = errors_of({"fallback": [{}, {"model": "m", "candidates": []}]})
+    assert set(wrong) == {"fallback.0.model", "fallback.0.candidates", "fallback.1.candidates"}
+    assert wrong["fallback.1.candidates"] == (
+        "Must be a list of 1 to 10 candidates, the first tried first."
+    )
+
+
+def test_a_model_has_one_fallback_list_of_different_other_models():
+    lists = [
+        {"model": "m", "candidates": [{"model": "n"}, {"model": "m"}, {"model": "n"}]},
+        {"model": "m", "candidates": [{"model": "n"}]},
+    ]
+    assert list(errors_of({"fallback": lists})) == [
+        "fallback.0.candidates.1.model",
+        "fallback.0.candidates.2.model",
+        "fallback.1.model",
+    ]
+
+
+def test_default_caps_are_told_by_scope_where_they_are_set():
+    caps = policy_from_dict({"default_caps": {"user": 2, "tenant": None}}).default_caps
+    assert caps.by_scope() == {"user": 2}
+
+
+def test_every_check_says_what_it_allows():
+    assert POLICY["deadlines"].allowed == "true or false"
+    assert POLICY["retry"].allowed == "an object of settings"
+    assert POLICY["fallback"].allowed == "a list of 0 to 200 fallback lists, one a model"
+    cap = POLICY["default_caps"].fields["user"]
+    assert cap.allowed == "a whole number from 1 to 1000000, or null"
+    labels = POLICY["risk"].fields["low"].fields["labels"]
+    assert labels.allowed == (
+        "a list of at most 20 different names, each a name of 1 to 60 characters"
+    )
 
 
 def test_the_first_backoff_is_not_above_its_cap():

@@ -186,3 +186,16 @@ def test_a_key_is_blocked_exactly_while_its_count_reaches_its_cap(caps, steps, l
     limits.set_caps(later)
     blocked = {job.id for job in order.blocked_jobs()}
     assert blocked == {k[1] for k in KEYS if k in later and live.count(k) >= later[k]}
+
+
+def test_a_key_without_a_cap_takes_its_scopes_default_while_it_has_live_jobs():
+    ann, bob, key = ("user", "ann"), ("user", "bob"), ("key", "k")
+    limits, order = Limits({bob: 2}, {ann: 1}, defaults={"user": 1}), make_order(Policy())
+    limits.join(order)
+    assert limits.caps == {bob: 2, ann: 1}
+    assert [limits.take([one]) for one in (bob, key, ("user", "eve"))] == [False, False, True]
+    assert limits.copy().caps == limits.caps == {bob: 2, ann: 1, ("user", "eve"): 1}
+    limits.set_caps({ann: 3})
+    assert limits.caps == {ann: 3, bob: 1, ("user", "eve"): 1}
+    limits.give([bob])
+    assert limits.counts == {ann: 1, key: 1, ("user", "eve"): 1}

@@ -9,6 +9,7 @@ from django.utils import timezone
 from scheduling.controls.pools import pool_dial
 from scheduling.models import Attempt, Executor, Pool, Workflow
 from tenants.controls import tenant_weight
+from tenants.limits import tenant_limit
 from tenants.models import Tenant, Workspace
 from tests.scheduling.factories import (
     WHO,
@@ -240,9 +241,8 @@ def test_a_running_cap_keeps_the_others_waiting_without_blocking_anybody(
 
 def test_a_cap_that_is_taken_away_frees_the_jobs(desk: Desk, pool: Pool) -> None:
     a = make_tenant("a", pool)
-    Tenant.objects.filter(id=a.tenant_id).update(max_running=1)
+    tenant_limit(tenant_id=a.tenant_id, max_running=1, **WHO)
     submit(a, 3)
     assert len(desk.turn()) == 1
-    Tenant.objects.filter(id=a.tenant_id).update(max_running=None)
-    desk.leader._reconfigure()
+    tenant_limit(tenant_id=a.tenant_id, max_running=None, **WHO)
     assert len(desk.turn()) == 2

@@ -1,7 +1,7 @@
 """Leadership, and that nothing a former leader writes has any effect."""
 
 import threading
-from collections.abc import Callable
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -67,13 +67,44 @@ def test_renewing_extends_the_lease_by_database_time() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("act", [lease.renew, lease.require])
-def test_a_lease_that_ran_out_is_lost_even_if_nobody_took_it(act: Callable[[int], None]) -> None:
+def test_nothing_is_allowed_under_a_lease_that_ran_out() -> None:
     lease.take("a")
-    act(1)
+    lease.require(1)
     expire()
     with pytest.raises(lease.LeadershipLost):
-        act(1)
+        lease.require(1)
+
+
+@pytest.mark.django_db
+def test_a_lease_that_ran_out_is_renewed_while_nobody_took_it() -> None:
+    lease.take("a")
+    assert lease.renew(1)
+    expire()
+    assert not lease.renew(1)
+    lease.require(1)
+
+
+@pytest.mark.django_db
+def test_a_lease_that_somebody_took_is_lost_whether_it_still_runs_or_not() -> None:
+    lease.take("a")
+    expire()
+    lease.take("b")
+    with pytest.raises(lease.LeadershipLost):
+        lease.renew(1)
+    expire()
+    with pytest.raises(lease.LeadershipLost):
+        lease.renew(1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_holder_that_loads_for_longer_than_its_lease_keeps_it(settings: Any) -> None:
+    settings.GOVERNOR_LEASE_S = 1.5
+    epoch = lease.take("a")
+    assert epoch is not None
+    with lease.kept(epoch):
+        time.sleep(2.5)
+        assert lease.take("b") is None
+    lease.require(epoch)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -108,9 +108,11 @@ def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(
 
     with ThreadPoolExecutor(5) as threads:
         reader = threads.submit(read)
-        for done in [threads.submit(write, space) for space in spaces]:
-            done.result()
-        stop.set()
+        try:
+            for done in [threads.submit(write, space) for space in spaces]:
+                done.result()
+        finally:
+            stop.set()
         reader.result()
     seen.update({row.id: row.state for row, _ in changed_rows(epoch)})
     assert seen == {str(job): state for job, state in Job.objects.values_list("id", "state")}

@@ -8,7 +8,6 @@ from scheduling.models import (
     Executor,
     Job,
     Mission,
-    PolicyVersion,
     Pool,
     Workflow,
 )
@@ -42,13 +41,6 @@ class DecisionAdmin(ReadOnly):
     list_display = ["id", "job_id", "verdict", "reason", "policy", "control", "at"]
     list_filter = ["verdict", "reason"]
     show_full_result_count = False
-
-
-@admin.register(PolicyVersion)
-class PolicyVersionAdmin(ReadOnly):
-    """Policy versions, newest first."""
-
-    list_display = ["number", "state", "note", "author", "published_at"]
 
 
 @admin.register(Pool)
