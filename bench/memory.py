@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 MEGABYTE = 1 << 20
 
