@@ -25,6 +25,8 @@ from telemachus.local.translator import EnglishToPortuguese, TranslatorMissing
 
 HOST = "127.0.0.1"
 MAX_BODY_BYTES = 1_000_000
+DRAINED_BYTES = 8_000_000
+"""So much of a refused body is read and dropped: a client that still sends would not see the answer."""
 IDLE_CONNECTION_S = 30
 STOP_WAIT_S = 10.0
 
@@ -167,9 +169,14 @@ class ModelHandler(BaseHTTPRequestHandler):
         if not length.isdecimal():
             raise ApiError(411, "length_required", "the request needs a Content-Length header")
         if int(length[:12]) > MAX_BODY_BYTES:
+            self._drop(min(int(length[:12]), DRAINED_BYTES))
             message = f"the request body is larger than {MAX_BODY_BYTES:,} bytes"
             raise ApiError(413, "too_large", message)
         return self.rfile.read(int(length))
+
+    def _drop(self, count: int) -> None:
+        while count > 0 and (data := self.rfile.read(min(count, 65_536))):
+            count -= len(data)
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         data = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
