@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 
 from django.db.models import Q
 
@@ -41,7 +42,7 @@ def events_after(
     event_id: int, limit: int = 500, ignoring: Collection[int] = ()
 ) -> list[EventLine]:
     """Return all tenants' newest events with a higher number, newest first, without `ignoring`."""
-    return [line for line in _lines(Q(id__gt=event_id), limit) if line.id not in ignoring]
+    return _lines(Q(id__gt=event_id) & ~Q(id__in=ignoring), limit)
 
 
 def _lines(rows: Q, limit: int) -> list[EventLine]:
@@ -85,6 +86,8 @@ def _note(data: object) -> str:
 
 def _money(text: object) -> str:
     """Return an amount without the zeros that say nothing, an empty text for none."""
-    if not isinstance(text, str) or "." not in text:
+    try:
+        amount = Decimal(text) if isinstance(text, str) else Decimal(0)
+    except InvalidOperation:
         return ""
-    return text.rstrip("0").rstrip(".") if text.strip("0.") else ""
+    return f"{amount.normalize():f}" if amount else ""
