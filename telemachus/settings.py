@@ -48,6 +48,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "axes",
     "csp",
+    "guardian",
     "tenants",
     "billing",
     "scheduling",
@@ -131,7 +132,11 @@ CHANNEL_LAYERS = {
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
+    "guardian.backends.ObjectPermissionBackend",
 ]
+ANONYMOUS_USER_NAME = None  # no rights for who is not signed in, and no row of such a user
+GUARDIAN_MONKEY_PATCH_USER = False
+GUARDIAN_MONKEY_PATCH_GROUP = False
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ["MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator"]
@@ -214,6 +219,8 @@ SPECTACULAR_SETTINGS = {
 GOVERNOR_LEASE_S = env.float("TELEMACHUS_GOVERNOR_LEASE_S", default=3.0)
 WORKER_LEASE_S = env.float("TELEMACHUS_WORKER_LEASE_S", default=3.0)
 SNAPSHOT_EVERY_S = env.float("TELEMACHUS_SNAPSHOT_EVERY_S", default=2.0)
+QUEUE_POLICY = env.str("TELEMACHUS_QUEUE_POLICY", default="")
+"""Dotted path of a class that replaces admit, order or place (scheduling.core.policy.seam)."""
 RESERVATION_LIFE_S = env.float("TELEMACHUS_RESERVATION_LIFE_S", default=86_400.0)
 MODEL_API_KEYS = env.dict("TELEMACHUS_MODEL_API_KEYS", default={})
 

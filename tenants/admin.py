@@ -1,19 +1,20 @@
 """Tenants in the admin. Every change made here is audited like a lever's.
 
 The audit's number comes from the control clock, so the governor sees a change within a tick.
-Nothing is deleted here: what has jobs or bills must stay.
+Nothing but memberships is deleted here: what has jobs or bills must stay.
 """
 
 from typing import TYPE_CHECKING, ClassVar
 
 from django.contrib import admin
 from django.db import transaction
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.forms.models import model_to_dict
 from django.http import HttpRequest
 
 from tenants.controls import record_change
 from tenants.models import ApiKey, AuditEntry, Membership, Tenant, Workspace
+from tenants.services import member_remove
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin[Model]
@@ -82,11 +83,25 @@ class WorkspaceAdmin(Audited):
 
 @admin.register(Membership)
 class MembershipAdmin(Audited):
-    """Who has which role."""
+    """Who has which role; giving and taking one is joining and leaving its group."""
 
     list_display = ("user", "role", "tenant", "workspace")
     list_select_related = ("user", "tenant", "workspace")
     list_filter = ("role",)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Let roles be taken by whom Django lets delete memberships."""
+        return admin.ModelAdmin.has_delete_permission(self, request, obj)
+
+    def delete_model(self, request: HttpRequest, obj: Model) -> None:
+        """Take the role and audit it."""
+        who = request.user.get_username()
+        member_remove(membership_id=obj.pk, acting_user=who, reason="removed in the admin")
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Model]) -> None:
+        """Take each role and audit it."""
+        for membership in queryset:
+            self.delete_model(request, membership)
 
 
 @admin.register(ApiKey)

@@ -16,13 +16,14 @@ from django.db import transaction
 from django.utils import timezone
 
 from tenants.controls import ControlRefused, record_change
-from tenants.models import ROLES, ApiKey, Workspace
+from tenants.models import ApiKey, Workspace
+from tenants.roles import OPERATOR, ROLES
 
 MARK = "tlm"
 PREFIX_BYTES = 6
 RANDOM_BYTES = 32
 LONGEST_SECRET = 200
-KEY_ROLES = [role for role in ROLES if role != "operator"]
+KEY_ROLES = [role for role in ROLES if role != OPERATOR]
 
 
 @transaction.atomic

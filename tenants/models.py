@@ -1,19 +1,24 @@
 """Who: the tenants, their workspaces, members and keys, and the audit of every lever.
 
-Hot queries and their indexes: a key is looked up by its unique `prefix`; memberships by
-(user, tenant); the audit is read newest first by its number, which is the primary key.
+Hot queries and their indexes: a key is looked up by its unique `prefix`; object permissions by
+group or user, with which their unique indexes begin; the audit is read newest first by its number,
+which is the primary key.
+
+The rows of object permissions point at their object with a foreign key, not by its name: they
+cannot outlive it, however it is deleted, and no later object can come by them.
 """
 
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib.auth.models import Group
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from guardian.models import GroupObjectPermissionBase, UserObjectPermissionBase
 
 from tenants.ids import new_id
-
-ROLES = ["operator", "tenant_admin", "submitter", "reviewer", "billing_viewer", "viewer"]
+from tenants.roles import DECLARED, ROLES
 
 
 class Tenant(models.Model):
@@ -32,9 +37,10 @@ class Tenant(models.Model):
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        """Constraints."""
+        """Constraints and permissions."""
 
         ordering: ClassVar = ["slug", "id"]
+        permissions: ClassVar = DECLARED
         constraints: ClassVar = [
             models.CheckConstraint(
                 condition=Q(weight__gte=1, weight__lte=1000), name="tenant_weight_1_to_1000"
@@ -59,9 +65,10 @@ class Workspace(models.Model):
     max_running = models.PositiveIntegerField(null=True, blank=True)
 
     class Meta:
-        """Constraints."""
+        """Constraints and permissions."""
 
         ordering: ClassVar = ["slug", "id"]
+        permissions: ClassVar = DECLARED
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["tenant", "slug"], name="workspace_slug_in_tenant"),
             models.CheckConstraint(
@@ -78,7 +85,7 @@ class Workspace(models.Model):
 
 
 class Membership(models.Model):
-    """A user's role in a tenant, or in one workspace of it.
+    """A user's role in a tenant, or in one workspace of it: who has it is in the role's group.
 
     An operator's membership has no tenant: operators see all of them.
     """
@@ -112,6 +119,63 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user} {self.role}"
+
+
+class RoleGroup(Group):
+    """The users that hold a role on a tenant, on a workspace of it or, as operators, everywhere."""
+
+    tenant = models.ForeignKey(
+        Tenant, models.CASCADE, null=True, blank=True, related_name="role_groups"
+    )
+    workspace = models.ForeignKey(
+        Workspace, models.CASCADE, null=True, blank=True, related_name="role_groups"
+    )
+    role = models.CharField(max_length=20, choices=[(role, role) for role in ROLES])
+
+    objects: ClassVar[models.Manager["RoleGroup"]] = models.Manager()  # type: ignore[assignment]
+
+    class Meta:
+        """Constraints."""
+
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "workspace", "role"],
+                name="role_group_once",
+                nulls_distinct=False,
+            ),
+            models.CheckConstraint(
+                condition=Q(role="operator", tenant=None, workspace=None)
+                | (~Q(role="operator") & Q(tenant__isnull=False)),
+                name="role_group_operator_has_no_tenant",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class TenantGroupPermission(GroupObjectPermissionBase):
+    """A permission of a group on a tenant."""
+
+    content_object = models.ForeignKey(Tenant, models.CASCADE)
+
+
+class TenantUserPermission(UserObjectPermissionBase):
+    """A permission of a user on a tenant, apart from any role."""
+
+    content_object = models.ForeignKey(Tenant, models.CASCADE)
+
+
+class WorkspaceGroupPermission(GroupObjectPermissionBase):
+    """A permission of a group on a workspace."""
+
+    content_object = models.ForeignKey(Workspace, models.CASCADE)
+
+
+class WorkspaceUserPermission(UserObjectPermissionBase):
+    """A permission of a user on a workspace, apart from any role."""
+
+    content_object = models.ForeignKey(Workspace, models.CASCADE)
 
 
 class ApiKey(models.Model):

@@ -9,7 +9,8 @@ from django.core.validators import validate_slug
 from django.db import transaction
 
 from tenants.controls import ControlRefused, record_change
-from tenants.models import ROLES, Membership, Tenant, Workspace
+from tenants.models import Membership, Tenant, Workspace
+from tenants.roles import OPERATOR, ROLES
 
 
 @transaction.atomic
@@ -112,7 +113,7 @@ def _check_role(role: str, tenant: Tenant | None, workspace: Workspace | None) -
     if role not in ROLES:
         sentence = f"A role is one of {', '.join(ROLES)}, not {role!r}."
         raise ControlRefused("role", sentence)
-    if (role == "operator") != (tenant is None):
+    if (role == OPERATOR) != (tenant is None):
         raise ControlRefused("tenant", "An operator has no tenant; every other role needs one.")
     if workspace is not None and (tenant is None or workspace.tenant_id != tenant.id):
         raise ControlRefused("workspace", "The workspace is not one of that tenant.")

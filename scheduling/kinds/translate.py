@@ -30,7 +30,7 @@ class Translate:
     """The kind itself; it has no state."""
 
     name: str = "translate"
-    permission: str = "chat:use"
+    permission: str = "tasks:run"
     runs_on: frozenset[str] = frozenset({"local-model", "remote-model"})
 
     def validate(self, payload: Payload) -> None:

@@ -8,9 +8,8 @@ from django.contrib.auth.models import AnonymousUser
 
 from tenants.controls import ControlRefused
 from tenants.keys import key_issue
-from tenants.models import ROLES, AuditEntry, Membership
+from tenants.models import AuditEntry, Membership
 from tenants.rbac import (
-    ROLE_PERMISSIONS,
     Forbidden,
     Hidden,
     Permission,
@@ -21,6 +20,7 @@ from tenants.rbac import (
     require,
     visible_tenants,
 )
+from tenants.roles import ROLE_PERMISSIONS, ROLES
 from tenants.services import member_add, member_remove, tenant_create, workspace_create
 
 pytestmark = pytest.mark.django_db
