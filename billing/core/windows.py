@@ -1,7 +1,8 @@
 """Budget windows, derived from time alone: no job ever resets a budget.
 
-Theory. A window is the calendar hour, day, ISO week (from Monday) or month of the budget's zone
-that contains an instant, as a half-open interval [start, end) of instants. Its bounds are wall
+Theory. A window is the calendar hour, day, week or month of the budget's zone that contains an
+instant, as a half-open interval [start, end) of instants. The anchor is the day that begins a week
+(1 Monday to 7) or a month (1 to 28, the days that each month has). Its bounds are wall
 clock times turned into instants by the zone's rules, so a day may last 23 or 25 hours. A wall time
 that happens twice means the first, so an hour that the clock repeats is one window of two hours; a
 wall time that never happens means the jump. Thus the windows of a kind follow each other without a
@@ -27,7 +28,7 @@ class Window:
         return self.start <= at and (self.end is None or at < self.end)
 
 
-def window(kind: str, zone: ZoneInfo, now: datetime) -> Window:
+def window(kind: str, zone: ZoneInfo, now: datetime, anchor: int = 1) -> Window:
     """Return the window of a kind that contains `now` (aware).
 
     Raises `ValueError` for an unknown kind or a naive time.
@@ -36,11 +37,12 @@ def window(kind: str, zone: ZoneInfo, now: datetime) -> Window:
         raise ValueError("a window needs an aware time: give `now` a zone")
     if kind == "none":
         return Window(start=EPOCH, end=None)
-    first, following = _wall_bounds(kind, now.astimezone(zone).replace(tzinfo=None, fold=0))
+    wall = now.astimezone(zone).replace(tzinfo=None, fold=0)
+    first, following = _wall_bounds(kind, wall, anchor)
     return Window(start=_instant(first, zone), end=_instant(following, zone))
 
 
-def _wall_bounds(kind: str, wall: datetime) -> tuple[datetime, datetime]:
+def _wall_bounds(kind: str, wall: datetime, anchor: int) -> tuple[datetime, datetime]:
     """Return the wall clock times at which the window of `wall` starts and the next one does."""
     hour = wall.replace(minute=0, second=0, microsecond=0)
     day = hour.replace(hour=0)
@@ -49,11 +51,12 @@ def _wall_bounds(kind: str, wall: datetime) -> tuple[datetime, datetime]:
     if kind == "day":
         return day, day + timedelta(days=1)
     if kind == "week":
-        monday = day - timedelta(days=day.weekday())
-        return monday, monday + timedelta(days=7)
+        first = day - timedelta(days=(day.isoweekday() - anchor) % 7)
+        return first, first + timedelta(days=7)
     if kind == "month":
-        first = day.replace(day=1)
-        return first, (first + timedelta(days=31)).replace(day=1)
+        month = day if day.day >= anchor else day - timedelta(days=day.day)
+        first = month.replace(day=anchor)
+        return first, (first.replace(day=1) + timedelta(days=31)).replace(day=anchor)
     message = f"unknown window {kind!r}: use none, hour, day, week or month"
     raise ValueError(message)
 

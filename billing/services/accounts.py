@@ -49,13 +49,15 @@ SCOPE_COLUMNS = {
     "workflow": "workflow_id",
     "mission": "mission_id",
     "job": "job_id",
-    "attempt": "attempt_id",
 }
 
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """A budget in one window with its balance, locked. Changed in memory, then written back."""
+    """A budget in one window with its balance, locked. Changed in memory, then written back.
+
+    `limit` is the budget's own; a verdict sets it to what is in force at its moment.
+    """
 
     budget: Budget
     window: Window
@@ -90,8 +92,14 @@ def budgets_of(
 
 
 def _budgets_read(tenant_id: uuid.UUID, _version: Version) -> Budgets:
+    return budgets_read(tenant_id)
+
+
+def budgets_read(tenant_id: uuid.UUID) -> Budgets:
+    """Read a tenant's budgets as they stand in this transaction."""
     found: Budgets = {}
-    for budget in Budget.objects.filter(tenant=tenant_id).order_by("dimension", "id"):
+    rows = Budget.objects.filter(tenant=tenant_id).prefetch_related("escalations")
+    for budget in rows.order_by("dimension", "id"):
         key = (str(budget.tenant_id), budget.scope, budget.scope_id)
         found.setdefault(key, []).append(budget)
     return found
@@ -108,7 +116,26 @@ def budgets_on(budgets: Budgets, tenant_id: uuid.UUID, chain: Chain) -> list[Bud
 
 def window_of(budget: Budget, at: datetime) -> Window:
     """Return the budget's window that contains an instant."""
-    return window(budget.window, ZoneInfo(budget.timezone), at)
+    return window(budget.window, ZoneInfo(budget.timezone), at, budget.anchor)
+
+
+def caps_on(budgets: Budgets, tenant_id: uuid.UUID, chain: Chain) -> list[Budget]:
+    """Return the ceilings of single attempts that the chain's scopes have, its order kept."""
+    tenant = str(tenant_id)
+    return [b for _, name in chain for b in budgets.get((tenant, "attempt", name), ())]
+
+
+def cap_account(budget: Budget, now: datetime) -> Account:
+    """Return the account of a ceiling of single attempts: it never holds nor spends anything."""
+    return Account(
+        budget=budget,
+        window=window_of(budget, now),
+        balance_id=budget.id,
+        dimension=budget.dimension,
+        limit=budget.limit_at(now),
+        spent=Decimal(0),
+        held=Decimal(0),
+    )
 
 
 def balances_ensure(places: Places) -> None:
@@ -142,8 +169,9 @@ def _remember(places: set[Place]) -> None:
     _seen.update(places)
 
 
-def accounts_open(places: Places) -> dict[Place, Account]:
-    """Lock the balances of the places, made where missing, and return the accounts.
+def accounts_open(places: Places, now: datetime) -> dict[Place, Account]:
+    """Lock the balances of the places, made where missing; return the accounts with the limits
+    in force now.
 
     The first try locks all of them or none: some locked while the others are made could close a
     circle with another call.
@@ -152,7 +180,14 @@ def accounts_open(places: Places) -> dict[Place, Account]:
     if len(accounts) < len(places):
         balances_make(places)
         accounts = accounts_lock(places)
+    limits_raise(accounts.values(), now)
     return accounts
+
+
+def limits_raise(accounts: Iterable[Account], now: datetime) -> None:
+    """Set the accounts' limits to what is in force now."""
+    for account in accounts:
+        account.limit = account.budget.limit_at(now)
 
 
 def accounts_lock(places: Places) -> dict[Place, Account]:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from itertools import groupby
 
 from django.db import connection, transaction
+from django.db.models import prefetch_related_objects
 
 from billing.core.headroom import refusal
 from billing.core.windows import Window
@@ -24,6 +25,7 @@ from billing.services.accounts import (
     accounts_lock,
     accounts_write,
     balances_ensure,
+    limits_raise,
     window_of,
 )
 from billing.services.reservations import refused_of, release
@@ -65,6 +67,8 @@ def reservations_move(*, job_ids: Collection[uuid.UUID], now: datetime) -> list[
     # Read again under lock: a job may have been settled or released in between.
     stale, spans = _stale_lines({line.job_id for line in stale}, now, _LINES_LOCKED)
     accounts = accounts_lock(spans)
+    prefetch_related_objects([budget for budget, _ in spans.values()], "escalations")
+    limits_raise(accounts.values(), now)
     moved: list[_Stale] = []
     refused: list[Refused] = []
     for job_id, group in groupby(stale, key=lambda line: line.job_id):

@@ -16,7 +16,8 @@ from decimal import Decimal
 from django.db import transaction
 
 from billing.core.pricing import PLACES, LongContext, Rate, Rule, Usage, price, total
-from billing.models import METERS, CostRule
+from billing.core.terms import METERS
+from billing.models import CostRule
 from billing.models import Rate as RateRow
 from tenants.controls import ControlRefused, record_change
 

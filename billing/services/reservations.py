@@ -27,9 +27,12 @@ from billing.services.accounts import (
     accounts_write,
     budgets_of,
     budgets_on,
+    cap_account,
+    caps_on,
     require_transaction,
     window_of,
 )
+from billing.services.defaults import defaults_apply, defaults_record
 from billing.services.holds import (
     Closed,
     closed_of,
@@ -37,6 +40,7 @@ from billing.services.holds import (
     places_of,
     reservations_close,
 )
+from billing.services.raises import raises_needed
 from billing.services.sets import columns
 from billing.services.verdicts import Refused, Reserved, ReserveRequest
 from tenants.controls import Version
@@ -66,6 +70,7 @@ class _Ask:
 
     request: ReserveRequest
     places: list[Place]
+    caps: list[Account]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +99,13 @@ def reserve(
     Raises `TransactionManagementError` outside a transaction.
     """
     require_transaction("reserve")
-    asks, places = _asks(requests, now, version)
-    accounts = accounts_open(places)
+    asks, places, made = _asks(requests, now, version)
+    accounts = accounts_open(places, now)
     held = {} if new_jobs else _open_reservations([request.job_id for request in requests])
     grants: list[_Grant] = []
-    answers = [_decide(ask, accounts, held, grants) for ask in asks]
+    answers = [_decide(ask, accounts, held, grants, now) for ask in asks]
     _fund(grants, accounts)
+    defaults_record(made)
     return answers
 
 
@@ -156,21 +162,30 @@ def reservations_forget(*, before: datetime, limit: int) -> int:
 
 def _asks(
     requests: Sequence[ReserveRequest], now: datetime, version: Version | None
-) -> tuple[list[_Ask], dict[Place, tuple[Budget, Window]]]:
-    """Find the budgets of all chains at once, and the window that each is in now."""
-    budgets = budgets_of(((one.tenant_id, one.chain) for one in requests), version)
+) -> tuple[list[_Ask], dict[Place, tuple[Budget, Window]], list[Budget]]:
+    """Find the budgets of all chains at once, and the window that each is in now.
+
+    Returned last are those that a default has made for it.
+    """
+    chains = [(one.tenant_id, one.chain) for one in requests]
+    budgets, made = defaults_apply(chains, budgets_of(chains, version), version)
+    caps: dict[uuid.UUID, Account] = {}
     named: dict[uuid.UUID, Place] = {}
     places: dict[Place, tuple[Budget, Window]] = {}
     asks = []
     for request in requests:
         own = budgets_on(budgets, request.tenant_id, request.chain)
+        mine: list[Account] = []
         for budget in own:
             if budget.id not in named:
                 span = window_of(budget, now)
                 named[budget.id] = (budget.id, span.start)
                 places[named[budget.id]] = (budget, span)
-        asks.append(_Ask(request=request, places=[named[budget.id] for budget in own]))
-    return asks, places
+        for budget in caps_on(budgets, request.tenant_id, request.chain):
+            caps.setdefault(budget.id, cap_account(budget, now))
+            mine.append(caps[budget.id])
+        asks.append(_Ask(request=request, places=[named[budget.id] for budget in own], caps=mine))
+    return asks, places, made
 
 
 def _open_reservations(job_ids: list[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
@@ -183,6 +198,7 @@ def _decide(
     accounts: dict[Place, Account],
     held: dict[uuid.UUID, uuid.UUID],
     grants: list[_Grant],
+    now: datetime,
 ) -> Reserved | Refused:
     """Answer one request; a pass is held in memory and noted in `held` and `grants`."""
     request = ask.request
@@ -190,18 +206,20 @@ def _decide(
         return Reserved(job_id=request.job_id, reservation_id=held[request.job_id], repeated=True)
     estimates = request.estimates()
     drawn = [(place, accounts[place]) for place in ask.places]
-    refused = refusal((account for _, account in drawn), estimates)
+    asked = [*(account for _, account in drawn), *ask.caps]
+    refused = refusal(asked, estimates)
     if refused is not None:
         return refused_of(request.job_id, refused, estimates[refused.dimension])
     lines = [(place, estimates.get(a.dimension, Decimal(0))) for place, a in drawn]
     grant = _Grant(
         id=new_id(), request=request, lines=[(place, amount) for place, amount in lines if amount]
     )
+    raises = raises_needed(asked, estimates, now)
     for place, amount in grant.lines:
         accounts[place].held += amount
     grants.append(grant)
     held[request.job_id] = grant.id
-    return Reserved(job_id=request.job_id, reservation_id=grant.id)
+    return Reserved(job_id=request.job_id, reservation_id=grant.id, escalations=raises)
 
 
 def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
@@ -214,12 +232,12 @@ def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
         scope_id=budget.scope_id,
         dimension=budget.dimension,
         window=budget.window,
-        limit=budget.limit,
+        limit=account.limit,
         spent=account.spent,
         held=account.held,
         asked=asked,
         remaining=remaining(account),
-        retry_at=account.window.end if asked <= budget.limit else None,
+        retry_at=account.window.end if asked <= account.limit else None,
     )
 
 

@@ -31,6 +31,7 @@ from billing.services.accounts import (
     budgets_on,
     window_of,
 )
+from billing.services.alerts import alerts_raise
 from billing.services.holds import Closed, holds_give_back, places_of, reservations_close
 from billing.services.ledger import Event, events_book, events_check
 from billing.services.prices import prices_load
@@ -115,6 +116,7 @@ def _post(
     books.touched.update(closed.holds)
     done = {one.settlement.event: _move(one, books) for one in fresh}
     accounts_write([accounts[place] for place in books.touched if place in accounts])
+    alerts_raise(crossing for settled in done.values() for crossing in settled.crossed)
     return done
 
 
@@ -154,6 +156,8 @@ def _crossed(account: Account, before: Decimal) -> list[Crossing]:
             dimension=budget.dimension,
             percent=percent,
             window_start=account.window.start,
+            limit=budget.limit,
+            spent=account.spent,
         )
         for percent in crossings(before=before, after=account.spent, limit=budget.limit)
     ]

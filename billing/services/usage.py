@@ -12,7 +12,7 @@ from billing.core.dimensions import (
     spent_by_dimension,
 )
 from billing.core.pricing import MeterCharge, Usage, price
-from billing.models import AMOUNTS
+from billing.core.terms import AMOUNTS
 from billing.services.accounts import SPENT_KINDS, Chain
 from billing.services.prices import SECONDS, rule_in_force
 
@@ -77,7 +77,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """A budget whose spent sum reached a share of its limit."""
+    """A budget whose spent sum reached a share of its own limit, escalations aside."""
 
     budget_id: uuid.UUID
     tenant_id: uuid.UUID
@@ -86,6 +86,8 @@ class Crossing:
     dimension: str
     percent: int
     window_start: datetime
+    limit: Decimal
+    spent: Decimal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

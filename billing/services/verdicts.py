@@ -7,14 +7,17 @@ from datetime import datetime
 from decimal import Decimal
 
 from billing.core.pricing import check_decimal
+from billing.core.terms import DIMENSIONS
 from billing.services.accounts import Chain
+from billing.services.raises import Raise
+from billing.services.raises import plain as plain
 
 REASON = "budget"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReserveRequest:
-    """What a job asks to hold: money (USD), tokens, and other dimensions by name.
+    """What a job asks to hold: money (USD), tokens, and the other dimensions by name.
 
     `chain` names the scopes to ask, (scope, scope id) from the tenant down to the job; the ids are
     strings. A dimension that is not named is not asked for.
@@ -30,8 +33,11 @@ class ReserveRequest:
     other: Mapping[str, Decimal] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse floats and negative estimates, naming the dimension."""
+        """Refuse unknown dimensions, floats and negative estimates, naming the dimension."""
         for name, value in self.estimates().items():
+            if name not in DIMENSIONS:
+                message = f"unknown dimension {name!r}: use one of {', '.join(DIMENSIONS)}"
+                raise ValueError(message)
             check_decimal(f"estimate of {name}", value)
 
     def estimates(self) -> dict[str, Decimal]:
@@ -41,11 +47,15 @@ class ReserveRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """The job holds its estimate; `repeated` says that it did already."""
+    """The job holds its estimate; `repeated` says that it did already.
+
+    `escalations` are the raises without which it would not have fitted.
+    """
 
     job_id: uuid.UUID
     reservation_id: uuid.UUID
     repeated: bool = False
+    escalations: tuple[Raise, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +63,8 @@ class Refused:
     """The first budget of the chain that does not let the estimate in.
 
     `retry_at` is the start of that budget's next window, or None where waiting for it is no use:
-    the budget has no window, or the estimate alone exceeds its limit.
+    the budget has no window, or the estimate alone exceeds its limit. `limit` is what is in force,
+    escalations included.
     """
 
     job_id: uuid.UUID
@@ -79,9 +90,3 @@ class Refused:
             f"{plain(self.remaining)} left ({plain(self.spent)} spent, {plain(self.held)} held); "
             f"this job asks for {plain(self.asked)}."
         )
-
-
-def plain(value: Decimal) -> str:
-    """Return a number without an exponent and without trailing zeros."""
-    text = f"{value:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -15,7 +15,8 @@ VERDICTS = [verdict.value for verdict in Verdict]
 class Decision(models.Model):
     """`policy` is the policy's number, `control` that of the last lever change it was made under.
 
-    `alternatives` are sentences that say what would admit the job.
+    `alternatives` say what would admit the job, each as {action, sentence}. `escalations` are the raises of
+    budgets without which it would not have fitted (null: none was needed).
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -31,6 +32,7 @@ class Decision(models.Model):
     place = models.PositiveIntegerField(null=True)
     eta = models.DateTimeField(null=True)
     alternatives = models.JSONField(default=list)
+    escalations = models.JSONField(null=True)
     at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:

@@ -1,6 +1,7 @@
 """Control work, sent by the leading governor on its clock: probes, admission anew, sweeps.
 
-These tasks wait on the network or write in bulk, which the governor itself never does.
+These tasks wait on the network or write in bulk, which the governor itself never does. Webhooks
+ride on the probes' beat: a task of their own is sent when some are due.
 """
 
 import logging
@@ -10,6 +11,7 @@ from celery import shared_task
 from django.conf import settings
 from django.db import close_old_connections
 
+from billing.services.deliveries import deliveries_due, deliveries_forget, deliveries_send
 from scheduling.executors.contract import ExecutorSpec
 from scheduling.executors.registry import EXECUTORS, SHARED
 from scheduling.models import Executor
@@ -21,6 +23,8 @@ log = logging.getLogger(__name__)
 
 ANSWERS_KEPT = timedelta(hours=24)
 """How long an Idempotency-Key is remembered."""
+DELIVERIES_KEPT = timedelta(days=30)
+"""How long it is told what became of a webhook's delivery."""
 
 
 @shared_task(name="scheduling.executors_probe", ignore_result=True)
@@ -30,6 +34,18 @@ def executors_probe() -> None:
         for row in Executor.objects.filter(enabled=True, kind__in=EXECUTORS):
             executor = SHARED.get(probe_spec(row))
             executor_health_set(executor_id=row.id, health=executor.health())
+        if deliveries_due(datetime.now(UTC)):
+            webhooks_send.apply_async(expires=30)
+    finally:
+        close_old_connections()
+
+
+@shared_task(name="scheduling.webhooks_send", ignore_result=True)
+def webhooks_send() -> None:
+    """Send the alerts that are due to their endpoints, set after set."""
+    try:
+        while deliveries_send(now=datetime.now(UTC)):
+            pass
     finally:
         close_old_connections()
 
@@ -49,8 +65,9 @@ def admission_renew() -> None:
 
 @shared_task(name="scheduling.housekeeping", ignore_result=True)
 def housekeeping() -> None:
-    """Forget remembered answers that nobody will ask for again."""
+    """Forget remembered answers and ended deliveries that nobody will ask for again."""
     try:
+        deliveries_forget(before=datetime.now(UTC) - DELIVERIES_KEPT)
         answers_forget(before=datetime.now(UTC) - ANSWERS_KEPT)
     finally:
         close_old_connections()

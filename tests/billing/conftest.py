@@ -50,7 +50,7 @@ class Shop:
         ceiling = Ceiling(
             tenant_id=self.tenant.id,
             scope=scope,
-            scope_id=more.pop("scope_id", ids[scope]),
+            scope_id=more.pop("scope_id", ids.get(scope, "")),
             dimension=dimension,
             **more,
         )

@@ -59,6 +59,14 @@ def test_a_raised_limit_lets_the_next_job_in(shop):
         ({"timezone": "../etc"}, "timezone"),
         ({"limit": "-1"}, "limit"),
         ({"limit": "NaN"}, "limit"),
+        ({"limit": "1E-13"}, "limit"),
+        ({"limit": "1E24"}, "limit"),
+        ({"window": "week", "anchor": 8}, "anchor"),
+        ({"window": "month", "anchor": 29}, "anchor"),
+        ({"window": "day", "anchor": 2}, "anchor"),
+        ({"scope_id": "x" * 201}, "scope_id"),
+        ({"scope_id": ""}, "scope_id"),
+        ({"scope": "attempt", "window": "day"}, "window"),
         ({"reason": ""}, "reason"),
     ],
 )
@@ -68,6 +76,21 @@ def test_a_senseless_budget_is_refused_by_field(shop, wrong, field):
         put(shop, limit, **wrong)
     assert error.value.field == field
     assert not Budget.objects.exists()
+
+
+def test_the_anchor_of_a_budget_does_not_change(shop):
+    put(shop, "5", window="month", anchor=5)
+    with pytest.raises(ControlRefused, match="counts in 5") as error:
+        put(shop, "6", window="month", anchor=6)
+    assert error.value.field == "anchor"
+
+
+def test_a_budget_of_byte_hours_may_be_as_large_as_a_data_centre(shop):
+    put(shop, "123456789012345678.5", dimension="storage_byte_hours")
+    ask = shop.ask("0", other={"storage_byte_hours": Decimal("123456789012345678.5")})
+    assert type(reserve(requests=[ask], now=NOW)[0]).__name__ == "Reserved"
+    again = shop.ask("0", other={"storage_byte_hours": Decimal(1)})
+    assert type(reserve(requests=[again], now=NOW)[0]).__name__ == "Refused"
 
 
 def test_the_zone_of_a_budget_does_not_change(shop):

@@ -73,6 +73,10 @@ def one_race(name: str) -> None:
         ]
     )
     assert sums(budget) == ("8.2", "0")
+    with transaction.atomic():
+        more = reserve(requests=[shop.ask("0.90") for _ in range(3)], now=NOW)
+    assert [type(answer).__name__ for answer in more] == ["Reserved", "Reserved", "Refused"]
+    assert sums(budget) == ("8.2", "1.8")
 
 
 def test_parallel_submissions_never_overshoot_a_limit():

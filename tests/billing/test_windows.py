@@ -53,6 +53,31 @@ def test_a_week_starts_on_monday():
     assert found == Window(start=at(2026, 8, 17), end=at(2026, 8, 24))
 
 
+@pytest.mark.parametrize(
+    ("anchor", "day", "first"), [(7, 23, 23), (7, 22, 16), (3, 19, 19), (3, 18, 12)]
+)
+def test_a_week_starts_on_its_anchor(anchor, day, first):
+    found = window("week", ZoneInfo("UTC"), at(2026, 8, day, 5), anchor)
+    assert found == Window(start=at(2026, 8, first), end=at(2026, 8, first) + timedelta(days=7))
+
+
+@pytest.mark.parametrize(
+    ("now", "start", "end"),
+    [
+        (at(2026, 8, 15), at(2026, 8, 15), at(2026, 9, 15)),
+        (at(2026, 8, 14, 23), at(2026, 7, 15), at(2026, 8, 15)),
+        (at(2027, 1, 3), at(2026, 12, 15), at(2027, 1, 15)),
+    ],
+)
+def test_a_month_starts_on_its_anchor(now, start, end):
+    assert window("month", ZoneInfo("UTC"), now, 15) == Window(start=start, end=end)
+
+
+def test_a_month_from_the_28th_holds_in_february():
+    found = window("month", ZoneInfo("UTC"), at(2027, 3, 1), 28)
+    assert found == Window(start=at(2027, 2, 28), end=at(2027, 3, 28))
+
+
 def test_no_window_never_ends():
     assert window("none", NEW_YORK, at(2026, 8, 23)) == Window(start=EPOCH, end=None)
 
@@ -73,15 +98,16 @@ def test_the_hour_that_the_clock_repeats_is_one_window():
     st.sampled_from(["hour", "day", "week", "month"]),
     st.sampled_from(ODD),
     st.integers(1_230_768_000, 1_893_456_000),  # 2009 to 2030
+    st.integers(1, 28),
 )
-def test_windows_follow_each_other_without_gap_or_overlap(kind, zone, epoch_s):
-    now = datetime.fromtimestamp(epoch_s, UTC)
-    found = window(kind, ZoneInfo(zone), now)
+def test_windows_follow_each_other_without_gap_or_overlap(kind, zone, epoch_s, day):
+    now, anchor = datetime.fromtimestamp(epoch_s, UTC), min(day, 7) if kind == "week" else day
+    found = window(kind, ZoneInfo(zone), now, anchor)
     assert found.end is not None
     assert found.start <= now < found.end
-    assert window(kind, ZoneInfo(zone), found.start) == found
-    assert window(kind, ZoneInfo(zone), found.end).start == found.end
-    assert window(kind, ZoneInfo(zone), found.end - timedelta(microseconds=1)) == found
+    assert window(kind, ZoneInfo(zone), found.start, anchor) == found
+    assert window(kind, ZoneInfo(zone), found.end, anchor).start == found.end
+    assert window(kind, ZoneInfo(zone), found.end - timedelta(microseconds=1), anchor) == found
 
 
 def test_an_unknown_kind_is_refused():

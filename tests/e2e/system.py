@@ -66,12 +66,22 @@ class System:
         return "\n".join(self.lines[-count:])
 
     def seed(self, budget: int, share_by: str) -> None:
-        command = [sys.executable, "-m", "tests.e2e.seed", str(budget), share_by]
+        self.keys = json.loads(self.run("tests.e2e.seed", str(budget), share_by))
+
+    def run(self, module: str, *arguments: str) -> str:
+        """Run a module in a process of its own on this system; return what it printed."""
+        return self._done([sys.executable, "-m", module, *arguments])
+
+    def manage(self, *arguments: str) -> str:
+        """Run a management command on this system; return what it printed."""
+        return self._done([*MANAGE, *arguments])
+
+    def _done(self, command: list[str]) -> str:
         done = subprocess.run(
             command, env=self.env, cwd=BASE_DIR, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, done.stderr
-        self.keys = json.loads(done.stdout)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def client(self, tenant: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.keys[tenant]}"}

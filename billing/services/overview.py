@@ -1,0 +1,114 @@
+"""Budgets as people look at them: in their present window, with what is spent, held and left.
+
+Nothing is locked and nothing made: a budget that nobody has drawn on in this window yet is summed
+up from the ledger.
+"""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import Q
+
+from billing.core.windows import Window
+from billing.models import Balance, Budget, BudgetDefault, Escalation
+from billing.services.accounts import ledger_spent, window_of
+
+_ZERO = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRow:
+    """One budget now. `effective` is its limit with the escalations in force; `left` is never
+    negative, also after an overrun."""
+
+    id: uuid.UUID
+    tenant: str
+    tenant_id: uuid.UUID
+    scope: str
+    scope_id: str
+    dimension: str
+    window: str
+    timezone: str
+    anchor: int
+    window_start: datetime
+    window_end: datetime | None
+    limit: Decimal
+    effective: Decimal
+    spent: Decimal
+    held: Decimal
+    escalations: Sequence[Escalation]
+
+    @property
+    def left(self) -> Decimal:
+        """What may still be asked for."""
+        return max(_ZERO, self.effective - self.spent - self.held)
+
+
+def budgets_page(
+    visible: Q, *, now: datetime, after: uuid.UUID | None, size: int
+) -> tuple[list[BudgetRow], uuid.UUID | None]:
+    """Return up to `size` visible budgets by id, and the id after which there are more."""
+    rows = Budget.objects.filter(visible).select_related("tenant").prefetch_related("escalations")
+    if after is not None:
+        rows = rows.filter(id__gt=after)
+    found = list(rows.order_by("id")[: size + 1])
+    shown = found[:size]
+    more = shown[-1].id if len(found) > size else None
+    return _rows(shown, now), more
+
+
+def budget_of_escalation(escalation_id: uuid.UUID) -> uuid.UUID | None:
+    """Return the budget that an escalation raises, None where there is no such escalation."""
+    rows = Escalation.objects.filter(id=escalation_id)
+    return rows.values_list("budget", flat=True).first()
+
+
+def defaults_seen(visible: Q) -> list[BudgetDefault]:
+    """Return the defaults of the tenants that a filter on `tenant` lets through."""
+    return list(BudgetDefault.objects.filter(visible).select_related("tenant"))
+
+
+def _rows(budgets: Sequence[Budget], now: datetime) -> list[BudgetRow]:
+    spans = {budget.id: window_of(budget, now) for budget in budgets}
+    starts = {span.start for span in spans.values()}
+    balances = {
+        (balance.budget_id, balance.window_start): balance
+        for balance in Balance.objects.filter(budget__in=spans, window_start__in=starts)
+    }
+    return [_row(budget, spans[budget.id], balances, now) for budget in budgets]
+
+
+def _row(
+    budget: Budget,
+    span: Window,
+    balances: Mapping[tuple[uuid.UUID, datetime], Balance],
+    now: datetime,
+) -> BudgetRow:
+    spent, held = _sums(budget, span, balances.get((budget.id, span.start)))
+    return BudgetRow(
+        id=budget.id,
+        tenant=budget.tenant.slug,
+        tenant_id=budget.tenant_id,
+        scope=budget.scope,
+        scope_id=budget.scope_id,
+        dimension=budget.dimension,
+        window=budget.window,
+        timezone=budget.timezone,
+        anchor=budget.anchor,
+        window_start=span.start,
+        window_end=span.end,
+        limit=budget.limit,
+        effective=budget.limit_at(now),
+        spent=spent,
+        held=held,
+        escalations=budget.escalations_at(now),
+    )
+
+
+def _sums(budget: Budget, span: Window, balance: Balance | None) -> tuple[Decimal, Decimal]:
+    if balance is not None:
+        return balance.spent, balance.held
+    return (_ZERO if budget.scope == "attempt" else ledger_spent(budget, span)), _ZERO
