@@ -26,7 +26,7 @@ from scheduling.controls.policies import policy_publish
 from scheduling.controls.pools import ExecutorSettings, executor_put, pool_create
 from scheduling.controls.workflows import WorkflowSettings, workflow_put
 from scheduling.models import Pool
-from scheduling.services.drafts import Submission
+from scheduling.services.drafts import Rights, Submission
 from scheduling.services.submission import Accepted, jobs_submit
 from tenants.controls import tenant_weight
 from tenants.keys import key_issue
@@ -60,7 +60,7 @@ class Sender:
             workspace=next(self._turn),
             submitted_by="bench",
             submissions=[_submission(row) for row in rows],
-            may_ask={"normal"},
+            rights=Rights(classes={"normal"}),
             now=datetime.now(UTC),
         )
         if not all(isinstance(one, Accepted) and one.job.state == "queued" for one in answers):

@@ -7,6 +7,7 @@ from scheduling.models import (
     Decision,
     Executor,
     Job,
+    Limit,
     Mission,
     Pool,
     Workflow,
@@ -72,3 +73,11 @@ class MissionAdmin(Audited):
 
     list_display = ["slug", "tenant", "name"]
     list_filter = ["tenant"]
+
+
+@admin.register(Limit)
+class LimitAdmin(ReadOnly):
+    """Limits and rates; they are set over the API."""
+
+    list_display = ["scope", "scope_id", "measure", "value"]
+    list_filter = ["scope", "measure"]

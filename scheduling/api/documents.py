@@ -15,6 +15,7 @@ from scheduling.api.pagination import LARGEST_PAGE
 from scheduling.api.pagination import PAGE_SIZE as DEFAULT_PAGE_SIZE
 from scheduling.api.problems import CONTENT_TYPE
 from scheduling.core.states import JobState
+from scheduling.models.dependency import CONDITIONS
 from scheduling.models.workflow import RISKS
 
 
@@ -37,6 +38,26 @@ class ProblemSerializer(serializers.Serializer[Any]):
     errors = FieldErrorSerializer(many=True, required=False)  # type: ignore[assignment]
 
 
+class EstimateSerializer(serializers.Serializer[Any]):
+    """What a job is expected to use; what is named goes before what its kind expects."""
+
+    input_tokens = serializers.IntegerField(required=False, min_value=0)
+    output_tokens = serializers.IntegerField(required=False, min_value=0)
+    seconds = serializers.FloatField(required=False, min_value=0, help_text="As expected_s.")
+    tool_calls = serializers.IntegerField(required=False, min_value=0)
+    environment_seconds = serializers.FloatField(required=False, min_value=0)
+    storage_byte_hours = serializers.FloatField(required=False, min_value=0)
+    network_bytes = serializers.IntegerField(required=False, min_value=0)
+    review_minutes = serializers.FloatField(required=False, min_value=0)
+
+
+class AfterSerializer(serializers.Serializer[Any]):
+    """A job of the same tenant to wait for; its id alone means that it must be done."""
+
+    job = serializers.UUIDField()
+    condition = serializers.ChoiceField(CONDITIONS, required=False)
+
+
 class RowSerializer(serializers.Serializer[Any]):
     """A job to submit. Fields left out or null take the workflow's or the policy's default."""
 
@@ -56,6 +77,19 @@ class RowSerializer(serializers.Serializer[Any]):
     idempotent = serializers.BooleanField(required=False)
     paused = serializers.BooleanField(required=False)
     risk = serializers.ChoiceField(RISKS, required=False)
+    estimate = EstimateSerializer(required=False)
+    tools = serializers.ListField(child=serializers.CharField(), required=False)
+    data_class = serializers.CharField(required=False, max_length=60)
+    compute_class = serializers.CharField(required=False, max_length=60)
+    keys = serializers.ListField(
+        child=serializers.CharField(), required=False, help_text="What only one job uses at once."
+    )
+    max_spend = serializers.CharField(
+        required=False, help_text="The most it may be expected to cost, in US dollars."
+    )
+    max_tokens = serializers.IntegerField(required=False, min_value=0)
+    review = serializers.BooleanField(required=False, help_text="Its result needs a review.")
+    after = AfterSerializer(many=True, required=False)
 
     def get_fields(self) -> dict[str, Any]:
         """Return the fields under the names that the API uses."""

@@ -133,6 +133,7 @@ class JobDetail(Endpoint):
             "error": job.error,
             "spend": cost_of_job(job.id).total,
             "decision": decision_last(job),
+            "after": job.dependencies.all(),
             "order": place_now(job),
             "attempts": job.attempts.select_related("executor").order_by("fence"),
         }

@@ -11,8 +11,10 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from scheduling.api.documents import EstimateSerializer
 from scheduling.core.states import AttemptState, JobState
 from scheduling.core.types import Verdict
+from scheduling.models.dependency import CONDITIONS
 from scheduling.models.job import OUTCOMES
 from scheduling.models.workflow import RISKS
 from scheduling.selectors.reasons import reason_sentence
@@ -42,6 +44,17 @@ class ReasonSentence(serializers.Field[str, str, str, Any]):
         return reason_sentence(value)
 
 
+@extend_schema_field(EstimateSerializer)
+class EstimateField(serializers.Field[Any, Any, dict[str, Any], Any]):
+    """What a job is expected to use, of all that was named or that its kind expects."""
+
+    def to_representation(self, value: Any) -> dict[str, Any]:  # noqa: ANN401 - a job's row
+        """Return the amounts by name."""
+        told = {"input_tokens": value.input_tokens, "output_tokens": value.output_tokens}
+        seconds = {} if value.expected_s is None else {"seconds": value.expected_s}
+        return {**told, **seconds, **value.estimate}
+
+
 @extend_schema_field(OpenApiTypes.STR)
 class WorkspacePath(serializers.Field[Any, str, str, Any]):
     """A workspace as tenant/workspace."""
@@ -60,6 +73,19 @@ class Shown(serializers.Serializer[Any]):
         return {"class" if name == "job_class" else name: fields[name] for name in fields}
 
 
+class AlternativeSerializer(serializers.Serializer[Any]):
+    """Something that would admit the job: what to do, for programs, and in words."""
+
+    action = serializers.CharField(allow_blank=True)
+    sentence = serializers.CharField()
+
+    def to_representation(self, instance: Any) -> dict[str, Any]:  # noqa: ANN401 (stored data)
+        """Return the alternative; decisions of earlier releases stored the sentence alone."""
+        if isinstance(instance, str):
+            instance = {"action": "", "sentence": instance}
+        return super().to_representation(instance)
+
+
 class DecisionSerializer(Shown):
     """What admission said: the verdict, why, and what would change it."""
 
@@ -73,7 +99,10 @@ class DecisionSerializer(Shown):
     reservation_id = serializers.UUIDField(allow_null=True)
     policy = serializers.IntegerField()
     control = serializers.IntegerField()
-    alternatives = serializers.ListField(child=serializers.CharField())
+    alternatives = AlternativeSerializer(many=True)
+    escalations = serializers.JSONField(
+        allow_null=True, help_text="The raises of budgets without which it would not have fitted."
+    )
     at = serializers.DateTimeField()
 
 
@@ -145,6 +174,14 @@ class JobSerializer(Shown):
     model = serializers.CharField(allow_blank=True)
     region = serializers.CharField(allow_blank=True)
     labels = serializers.ListField(child=serializers.CharField())
+    tools = serializers.ListField(child=serializers.CharField())
+    data_class = serializers.CharField(allow_blank=True)
+    compute_class = serializers.CharField(allow_blank=True)
+    keys = serializers.ListField(child=serializers.CharField())
+    estimate = EstimateField(source="*")
+    max_spend = MoneyField(allow_null=True)
+    max_tokens = serializers.IntegerField(allow_null=True)
+    review = serializers.BooleanField(source="needs_review")
     expected_s = serializers.FloatField(allow_null=True)
     idempotent = serializers.BooleanField()
     max_attempts = serializers.IntegerField()
@@ -167,6 +204,14 @@ class SubmittedSerializer(JobSerializer):
     decision = DecisionSerializer()
 
 
+class DependencySerializer(Shown):
+    """A job that is waited for until it is `done` or has `ended`; `open`: it still is."""
+
+    job = serializers.UUIDField(source="on_id")
+    condition = serializers.ChoiceField(CONDITIONS)
+    open = serializers.BooleanField()
+
+
 class JobMoreSerializer(Shown):
     """What one job shows beyond a list. `spend` is its cost so far, in US dollars."""
 
@@ -175,6 +220,7 @@ class JobMoreSerializer(Shown):
     error = serializers.JSONField(allow_null=True)
     spend = MoneyField()
     decision = DecisionSerializer(allow_null=True)
+    after = DependencySerializer(many=True)
     order = PlaceSerializer(allow_null=True)
     attempts = AttemptSerializer(many=True)
 

@@ -4,12 +4,22 @@ One lean pass over the keys that are there: a bulk call has 10,000 rows. What de
 tenant (is there such a workflow, is the payload right for its kind) the service checks.
 """
 
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
-from scheduling.services.drafts import FieldError, Submission
+from scheduling.models.dependency import CONDITIONS
+from scheduling.services.drafts import (
+    ESTIMATES,
+    MAX_AMOUNT,
+    MAX_SPEND,
+    After,
+    FieldError,
+    Submission,
+)
 
 LONGEST = {
     "workflow": 63,
@@ -19,10 +29,17 @@ LONGEST = {
     "risk": 8,
     "model": 200,
     "region": 60,
+    "data_class": 60,
+    "compute_class": 60,
 }
-MOST_LABELS = 50
-LONGEST_LABEL = 60
+LONGEST_OF = {"labels": 60, "tools": 60, "keys": 200}
+"""The most characters of each text of a list."""
+MOST_LISTED = 50
+MOST_AFTER = 50
 MOST_SECONDS = 30 * 86_400
+WHOLE = ("input_tokens", "output_tokens", "tool_calls", "network_bytes")
+"""The estimates that are counts."""
+_MONEY = re.compile(r"[0-9]{1,10}(\.[0-9]{1,10})?")
 REQUIRED = ("workflow", "kind", "payload")
 WORKSPACE = "workspace"
 
@@ -31,7 +48,12 @@ Check = Callable[[str, Any], Any]
 
 
 class WrongValue(ValueError):
-    """A value that its field refuses; the message is the sentence."""
+    """A value that its field refuses; the message is the sentence, `inside` the path in the field."""
+
+    def __init__(self, sentence: str, inside: str = "") -> None:
+        """Keep the path."""
+        super().__init__(sentence)
+        self.inside = inside
 
 
 def _text(name: str, value: object) -> str:
@@ -78,18 +100,84 @@ def _time(_: str, value: object) -> datetime:
     return found
 
 
-def _labels(_: str, value: object) -> tuple[str, ...]:
-    if isinstance(value, list) and len(value) <= MOST_LABELS and all(map(_is_label, value)):
-        return tuple(value)
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    longest = LONGEST_OF[name]
+    listed = isinstance(value, list) and len(value) <= MOST_LISTED
+    if listed and all(isinstance(one, str) and 1 <= len(one) <= longest for one in value):  # type: ignore[attr-defined]
+        return tuple(dict.fromkeys(value))  # type: ignore[call-overload]
     wrong = (
-        f"Must be a list of at most {MOST_LABELS} texts of 1 to {LONGEST_LABEL} characters, "
+        f"Must be a list of at most {MOST_LISTED} texts of 1 to {longest} characters, "
         f"not {_shown(value)}."
     )
     raise WrongValue(wrong)
 
 
-def _is_label(value: object) -> bool:
-    return isinstance(value, str) and 1 <= len(value) <= LONGEST_LABEL
+def _tokens(_: str, value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_AMOUNT:
+        return value
+    wrong = f"Must be a whole number from 0 to {MAX_AMOUNT}, not {_shown(value)}."
+    raise WrongValue(wrong)
+
+
+def _money(_: str, value: object) -> Decimal:
+    amount = Decimal(value) if isinstance(value, str) and _MONEY.fullmatch(value) else None
+    if amount is not None and amount <= MAX_SPEND:
+        return amount
+    wrong = (
+        f'Must be US dollars as a text such as "12.50", from 0 to {MAX_SPEND}, with at most ten '
+        f"decimal places, not {_shown(value)}."
+    )
+    raise WrongValue(wrong)
+
+
+def _estimate(_: str, value: object) -> dict[str, float]:
+    if not isinstance(value, dict):
+        wrong = f"Must be an object with any of {', '.join(ESTIMATES)}, not {_shown(value)}."
+        raise WrongValue(wrong)
+    return {name: _amount(name, value[name]) for name in value if value[name] is not None}
+
+
+def _amount(name: str, value: object) -> float:
+    if name not in ESTIMATES:
+        wrong = f"Is no estimate; known are {', '.join(ESTIMATES)}."
+        raise WrongValue(wrong, f".{name}")
+    check = _tokens if name in WHOLE else _seconds if name == "seconds" else _measure
+    try:
+        return check(name, value)
+    except WrongValue as refused:
+        raise WrongValue(str(refused), f".{name}") from None
+
+
+def _measure(_: str, value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 0 <= value <= MAX_AMOUNT:  # type: ignore[operator]
+        return round(float(value), 6)  # type: ignore[arg-type]
+    wrong = f"Must be a number from 0 to {MAX_AMOUNT}, not {_shown(value)}."
+    raise WrongValue(wrong)
+
+
+def _after(_: str, value: object) -> tuple[After, ...]:
+    if not isinstance(value, list) or len(value) > MOST_AFTER:
+        wrong = f"Must be a list of at most {MOST_AFTER} jobs, not {_shown(value)}."
+        raise WrongValue(wrong)
+    found = {one.job: one for one in (_after_one(v, f"[{n}]") for n, v in enumerate(value))}
+    if len(found) < len(value):
+        raise WrongValue("Names a job twice.")
+    return tuple(found.values())
+
+
+def _after_one(value: object, at: str) -> After:
+    named: Json = value if isinstance(value, dict) else {"job": value}
+    text = named.get("job")
+    job = uuid_or_none(text) if isinstance(text, str) else None
+    condition = named.get("condition", CONDITIONS[0])
+    if job is None or condition not in CONDITIONS or set(named) - {"job", "condition"}:
+        wrong = (
+            "Must be the id of a job, or an object with job and condition "
+            f"({' or '.join(CONDITIONS)}), not {_shown(value)}."
+        )
+        raise WrongValue(wrong, at)
+    return After(job=job, condition=condition)
 
 
 def _object(_: str, value: object) -> dict[str, Any]:
@@ -112,10 +200,19 @@ CHECKS: dict[str, Check] = {
     "deadline": _time,
     "not_before": _time,
     "region": _text,
-    "labels": _labels,
+    "labels": _texts,
     "idempotent": _flag,
     "paused": _flag,
     "risk": _text,
+    "estimate": _estimate,
+    "tools": _texts,
+    "data_class": _text,
+    "compute_class": _text,
+    "keys": _texts,
+    "max_spend": _money,
+    "max_tokens": _tokens,
+    "review": _flag,
+    "after": _after,
 }
 NULL_ALLOWED = frozenset(CHECKS) - set(REQUIRED)
 """An optional field may be null, which is the same as leaving it out."""
@@ -145,7 +242,7 @@ def fields_read(data: Json, at: str = "") -> tuple[dict[str, Any], list[FieldErr
             try:
                 values[name] = check(name, value)
             except WrongValue as wrong:
-                errors.append(FieldError(field=at + name, sentence=str(wrong)))
+                errors.append(FieldError(field=at + name + wrong.inside, sentence=str(wrong)))
     return values, errors
 
 

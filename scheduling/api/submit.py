@@ -14,14 +14,16 @@ from scheduling.api.writes import problem_answer
 from scheduling.core.states import JobState
 from scheduling.core.types import Reason
 from scheduling.models import Decision, Job, PolicyVersion
+from scheduling.models.workflow import RISKS
 from scheduling.selectors.policy import active_policy
-from scheduling.services.drafts import Refused, Submission
+from scheduling.services.drafts import Refused, Rights, Submission
 from scheduling.services.idempotency import Answer
 from scheduling.services.submission import Accepted, jobs_submit
 from tenants.models import Workspace
-from tenants.rbac import Principal, asking_levels
+from tenants.rbac import Principal, asking_levels, job_types
 
 SHORTEST_RETRY_S = 1
+FULL = (Reason.BACKLOG_FULL, Reason.SHED)
 
 
 def submit(
@@ -29,19 +31,33 @@ def submit(
 ) -> list[Accepted | Refused]:
     """Submit jobs as a principal; raise a 503 `Problem` while no policy is published."""
     try:
-        levels = asking_levels(principal, tenant=workspace.tenant_id, workspace=workspace.id)
-        classes = active_policy().classes
         return jobs_submit(
             workspace=workspace,
             submitted_by=principal.name,
             submissions=submissions,
-            may_ask=frozenset(rule.name for rule in classes if rule.asked_by in levels),
+            rights=rights_of(principal, workspace),
             now=timezone.now(),
         )
     except PolicyVersion.DoesNotExist:
         raise unavailable(
             "No scheduling policy is published, so nothing can be submitted"
         ) from None
+
+
+def rights_of(principal: Principal, workspace: Workspace) -> Rights:
+    """Return what a principal may ask for in a workspace by the policy in force.
+
+    Raises `PolicyVersion.DoesNotExist`.
+    """
+    tenant, space = workspace.tenant_id, workspace.id
+    levels = asking_levels(principal, tenant=tenant, workspace=space)
+    policy = active_policy()
+    return Rights(
+        classes=frozenset(rule.name for rule in policy.classes if rule.asked_by in levels),
+        kinds=job_types(principal, tenant=tenant, workspace=space),
+        risks=frozenset(one for one in RISKS if getattr(policy.risk, one).asked_by in levels),
+        above_quota=principal.is_operator,
+    )
 
 
 def answer_of(accepted: Accepted, request: Request) -> Answer:
@@ -60,7 +76,7 @@ def retry_after_s(decision: Decision, now: datetime) -> int:
 
 
 def _denied(job: Job, decision: Decision, request: Request) -> Answer:
-    full = decision.reason == Reason.BACKLOG_FULL
+    full = decision.reason in FULL
     headers = {"Retry-After": str(retry_after_s(decision, timezone.now()))} if full else {}
     told: dict[str, Any] = {
         "job": str(job.id),

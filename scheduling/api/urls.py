@@ -10,7 +10,9 @@ from scheduling.api.budgets import BudgetDefaults, Budgets, EndEscalation, Escal
 from scheduling.api.bulk import BulkJobs
 from scheduling.api.cancel import CancelJob, CancelJobs
 from scheduling.api.costs import Costs
+from scheduling.api.dry_run import DryRun
 from scheduling.api.endpoint import UnknownRoute
+from scheduling.api.explain import ExplainJob
 from scheduling.api.job_levers import (
     ManageJobs,
     PauseJob,
@@ -19,6 +21,7 @@ from scheduling.api.job_levers import (
     ResumeJob,
 )
 from scheduling.api.jobs import JobDetail, Jobs
+from scheduling.api.limits import Limits
 from scheduling.api.policies import (
     Policies,
     PolicyDetail,
@@ -56,6 +59,7 @@ docs = csp_update({"style-src": ["'unsafe-inline'"]})(
 urlpatterns = [
     path("jobs", Jobs.as_view(), name="jobs"),
     path("jobs/bulk", BulkJobs.as_view(), name="jobs-bulk"),
+    path("jobs/dry-run", DryRun.as_view(), name="jobs-dry-run"),
     path("jobs/cancel", CancelJobs.as_view(), name="jobs-cancel"),
     path("jobs/<uuid:job_id>", JobDetail.as_view(), name="job"),
     path("jobs/<uuid:job_id>/cancel", CancelJob.as_view(), name="job-cancel"),
@@ -64,6 +68,7 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/pause", PauseJob.as_view(), name="job-pause"),
     path("jobs/<uuid:job_id>/resume", ResumeJob.as_view(), name="job-resume"),
     path("jobs/<uuid:job_id>/requeue", RequeueJob.as_view(), name="job-requeue"),
+    path("jobs/<uuid:job_id>/explain", ExplainJob.as_view(), name="job-explain"),
     path("jobs/<uuid:job_id>/events", JobEvents.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>/decisions", JobDecisions.as_view(), name="job-decisions"),
     path("queue", Queue.as_view(), name="queue"),
@@ -96,6 +101,7 @@ urlpatterns = [
     path("executors/<slug:slug>/drain", DrainExecutor.as_view(), name="executor-drain"),
     path("executors/<slug:slug>/undrain", UndrainExecutor.as_view(), name="executor-undrain"),
     path("executors/<slug:slug>/capacity", ExecutorCapacity.as_view(), name="executor-capacity"),
+    path("limits", Limits.as_view(), name="limits"),
     path("audit", Audit.as_view(), name="audit"),
     path("budgets", Budgets.as_view(), name="budgets"),
     path("budgets/defaults", BudgetDefaults.as_view(), name="budget-defaults"),

@@ -24,7 +24,7 @@ from scheduling.events import nudge_on_commit
 from scheduling.models import Job
 from scheduling.models.job import LIVE
 from scheduling.selectors.policy import active_policy
-from scheduling.services.cancel import job_cancel
+from scheduling.services.cancel import JobEnded, job_cancel
 from scheduling.services.stories import Told, events_write
 from tenants.controls import ControlRefused, record_change
 from tenants.models import Workspace
@@ -128,7 +128,10 @@ def jobs_cancel(
             raise JobRefused("job_ended", f"The job is {job.state} already; nothing was changed.")
         if job.state == JobState.CANCELED:
             return Step(before=_end(job), after=_end(job))
-        after = job_cancel(job_id=job.id, acting_user=acting_user, reason=reason, now=now)
+        try:
+            after = job_cancel(job_id=job.id, acting_user=acting_user, reason=reason, now=now)
+        except JobEnded as ended:  # it waited for one of the list, and has ended with it
+            return Step(before=_end(ended.job), after=_end(ended.job))
         return Step(before=_end(job), after=_end(after))
 
     pull = _Pull(action="job_cancel", acting_user=acting_user, reason=reason)

@@ -19,6 +19,7 @@ from scheduling.models import Executor, Pool
 from tenants.controls import ControlRefused, record_change
 
 MAX_UNITS = 1_000_000
+_LISTS = ("job_kinds", "models_offered", "labels", "tools", "data_classes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,9 @@ class ExecutorSettings:
     models_offered: Sequence[str] = field(default_factory=list)
     region: str = ""
     labels: Sequence[str] = field(default_factory=list)
+    tools: Sequence[str] = field(default_factory=list)
+    data_classes: Sequence[str] = field(default_factory=list)
+    compute_class: str = ""
     weight: int = 1
 
 
@@ -99,11 +103,7 @@ def executor_put(
     """
     _check_executor(settings)
     _check_price(settings)
-    wanted = asdict(settings) | {
-        "job_kinds": list(settings.job_kinds),
-        "models_offered": list(settings.models_offered),
-        "labels": list(settings.labels),
-    }
+    wanted = asdict(settings) | {name: list(getattr(settings, name)) for name in _LISTS}
     row = Executor.objects.select_for_update().filter(slug=slug).first()
     if row is not None and row.pool_id != pool.id:
         sentence = f"Executor {slug!r} belongs to another pool."

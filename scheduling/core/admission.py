@@ -3,18 +3,20 @@
 Everything that was measured comes in as `Facts`; the verdict is a pure function of them. The tests
 are made in this order, and the first that speaks decides:
 
-1. permission, 2. deadline, 3. size (never fits), 4. price known, 5. backlog (backpressure; the
-sheddable classes are refused first), 6. budgets, 7. circuit without fallback, 8. not-before:
-denied or deferred; then 9. held tenant, 10. open dependencies: queued with a mark; then admitted
-when it should start at once, else queued with a place.
+1. permission, 2. deadline, 3. size (never fits), 4. price known, 5. the job's own ceilings, 6. the
+quota of its class, 7. backlog (backpressure; the sheddable classes are refused first), 8. budgets,
+9. circuit without fallback, 10. not-before: denied or deferred; then 11. held tenant, 12. open
+dependencies: queued with a mark; then admitted when it should start at once, else queued with a
+place.
 
 A budget refusal is final (denied) when waiting cannot help: the estimate alone is above the limit,
 or the budget has no window and what was spent leaves no room. Else the job is deferred to the
 window's end, or, where only held amounts stand in the way, until one of them is released.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from scheduling.core.types import Reason, Verdict
@@ -49,12 +51,31 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """The most that the submitter lets the job take of a dimension, and what it is expected to."""
+
+    dimension: str
+    most: Decimal
+    estimate: Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """The jobs of a class that a workspace has waiting or live, and the most that it may."""
+
+    class_name: str
+    used: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What admission goes by. Times are epoch seconds; `eta` is the expected finish.
 
     `most` is the largest cost that the job's class can ever have in its pool. `shed_share` is the
     share of the backlog cap of all at which a sheddable class is refused. `circuit_until` is set
-    when the job's circuit is open and no fallback is prequalified.
+    when the job's circuit is open and no fallback is prequalified. `other_classes` may be asked for
+    too, have no quota and are not shed.
     """
 
     now: float
@@ -63,6 +84,9 @@ class Facts:
     cost: int = 1
     most: int = 1
     unpriced_model: str = ""
+    ceilings: tuple[Ceiling, ...] = ()
+    quota: Quota | None = None
+    other_classes: tuple[str, ...] = ()
     backlogs: tuple[Backlog, ...] = ()
     sheddable: bool = False
     shed_share: float = 1.0
@@ -80,6 +104,14 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Something that would admit the job: what to do, for programs, and in words."""
+
+    action: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """The verdict, why, what to tell the submitter, when to try again and what would admit it."""
 
@@ -87,7 +119,7 @@ class Answer:
     reason: Reason
     sentence: str
     retry_at: float | None = None
-    alternatives: tuple[str, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
 
 
 def admit(facts: Facts) -> Answer:
@@ -99,7 +131,7 @@ def admit(facts: Facts) -> Answer:
     return _queued(facts)
 
 
-def _denied(reason: Reason, sentence: str, *alternatives: str) -> Answer:
+def _denied(reason: Reason, sentence: str, *alternatives: Alternative) -> Answer:
     return Answer(
         verdict=Verdict.DENIED, reason=reason, sentence=sentence, alternatives=alternatives
     )
@@ -112,6 +144,7 @@ def _permission(facts: Facts) -> Answer | None:
     return _denied(
         Reason.NOT_PERMITTED,
         f"The submitter may not use {what} in this workspace; ask a tenant admin for it.",
+        _to("ask_for_permission", f"the permission {what}: ask a tenant admin"),
     )
 
 
@@ -122,7 +155,7 @@ def _deadline(facts: Facts) -> Answer | None:
         sentence = "The deadline has passed already; submit with a later one or none."
     else:
         sentence = "The deadline is not after not_before, so the job could never run in time."
-    return _denied(Reason.DEADLINE, sentence, "a later deadline")
+    return _denied(Reason.DEADLINE, sentence, _to("change_deadline", "a later deadline"))
 
 
 def _size(facts: Facts) -> Answer | None:
@@ -132,7 +165,7 @@ def _size(facts: Facts) -> Answer | None:
         Reason.NEVER_FITS,
         f"The job costs {_units(facts.cost)} but its class can have at most {facts.most} in this "
         "pool; lower the workflow's cost or ask an operator for a larger pool.",
-        f"a cost of at most {_units(facts.most)}",
+        _to("lower_cost", f"a cost of at most {_units(facts.most)}"),
     )
 
 
@@ -143,7 +176,38 @@ def _price(facts: Facts) -> Answer | None:
         Reason.UNPRICED_MODEL,
         f"No price is known for model {facts.unpriced_model}; choose a priced model or ask an "
         "operator to publish a cost rule for it.",
-        "a model with a published price",
+        _to("change_model", "a model with a published price"),
+    )
+
+
+def _ceilings(facts: Facts) -> Answer | None:
+    over = [one for one in facts.ceilings if one.estimate > one.most]
+    if not over:
+        return None
+    first = over[0]
+    return _denied(
+        Reason.HARD_CEILING,
+        f"The job may take at most {_plain(first.most)} {first.dimension} and is expected to take "
+        f"{_plain(first.estimate)}; raise its max_{first.dimension} or lower its estimate.",
+        *(
+            _to(
+                f"raise_max_{one.dimension}",
+                f"a max_{one.dimension} of at least {_plain(one.estimate)}",
+            )
+            for one in over
+        ),
+    )
+
+
+def _quota(facts: Facts) -> Answer | None:
+    quota = facts.quota
+    if quota is None or quota.used < quota.most:
+        return None
+    return _denied(
+        Reason.CLASS_QUOTA,
+        f"The workspace has {quota.used} jobs of class {quota.class_name} and may have at most "
+        f"{quota.most}; submit it when one has ended, or in another class.",
+        *_other_class(facts),
     )
 
 
@@ -151,12 +215,14 @@ def _backlog(facts: Facts) -> Answer | None:
     for backlog in facts.backlogs:
         cap = _cap(backlog, facts)
         if backlog.waiting >= cap:
+            shed = backlog.waiting < backlog.cap
+            again = _to("try_later", f"the same job in {_seconds(facts.retry_s)}")
             return Answer(
                 verdict=Verdict.DENIED,
-                reason=Reason.BACKLOG_FULL,
+                reason=Reason.SHED if shed else Reason.BACKLOG_FULL,
                 sentence=_full_sentence(backlog, cap),
                 retry_at=facts.now + facts.retry_s,
-                alternatives=("a class that is not shed",) if cap < backlog.cap else (),
+                alternatives=(again, *(_other_class(facts) if shed else ())),
             )
     return None
 
@@ -169,11 +235,18 @@ def _cap(backlog: Backlog, facts: Facts) -> int:
 
 def _full_sentence(backlog: Backlog, cap: int) -> str:
     where = "in all" if backlog.scope == "all" else f"in this {backlog.scope}"
-    kind = "jobs of a class that can wait" if cap < backlog.cap else "jobs"
+    shed = backlog.waiting < backlog.cap
+    kind = "jobs of a class that can wait" if shed else "jobs"
+    most = cap if shed else backlog.cap
     return (
-        f"{backlog.waiting} jobs wait {where} and no more {kind} are taken from {cap} on; "
+        f"{backlog.waiting} jobs wait {where} and no more {kind} are taken from {most} on; "
         "try again later."
     )
+
+
+def _other_class(facts: Facts) -> tuple[Alternative, ...]:
+    """Name the classes that would be taken now."""
+    return tuple(_to("change_class", f"class {name} now") for name in facts.other_classes)
 
 
 def _budget(facts: Facts) -> Answer | None:
@@ -181,14 +254,14 @@ def _budget(facts: Facts) -> Answer | None:
         return None
     final = next((refusal for refusal in facts.refusals if refusal.final), None)
     if final is not None:
-        return _denied(Reason.BUDGET, _budget_sentence(final), *_cheaper(facts.refusals))
+        return _denied(Reason.BUDGET, _budget_sentence(final), *_instead(facts.refusals))
     ends = [one.window_ends_at for one in facts.refusals if one.window_ends_at is not None]
     return Answer(
         verdict=Verdict.DEFERRED,
         reason=Reason.BUDGET,
         sentence=_budget_sentence(facts.refusals[0]),
         retry_at=max(ends, default=None),
-        alternatives=_cheaper(facts.refusals),
+        alternatives=_instead(facts.refusals),
     )
 
 
@@ -207,14 +280,23 @@ def _budget_sentence(refusal: BudgetRefusal) -> str:
     )
 
 
-def _cheaper(refusals: tuple[BudgetRefusal, ...]) -> tuple[str, ...]:
-    """Name, per refused scope, the largest estimate that would pass now."""
-    rooms = ((one, one.limit - one.spent - one.held) for one in refusals)
-    return tuple(
-        f"an estimate of at most {_plain(room)} {one.dimension} ({one.scope})"
-        for one, room in rooms
-        if room > 0
-    )
+def _instead(refusals: tuple[BudgetRefusal, ...]) -> tuple[Alternative, ...]:
+    """Name, per refused scope, the largest estimate that passes now, its next window, its owner."""
+    return tuple(way for one in refusals for way in _ways(one))
+
+
+def _ways(refusal: BudgetRefusal) -> Iterator[Alternative]:
+    room = refusal.limit - refusal.spent - refusal.held
+    if room > 0:
+        most = f"{_plain(room)} {refusal.dimension} ({refusal.scope})"
+        yield _to("lower_estimate", f"an estimate of at most {most}")
+    if refusal.window_ends_at is not None and not refusal.final:
+        start = datetime.fromtimestamp(refusal.window_ends_at, tz=UTC)
+        when = f"the next window of {refusal.scope}, from {start:%Y-%m-%d %H:%M} UTC on"
+        yield _to("wait_for_window", when)
+    owner = "an operator" if refusal.scope.split(" ")[0] == "tenant" else "a tenant admin"
+    budget = f"the {refusal.dimension} budget of {refusal.scope}"
+    yield _to("raise_budget", f"more of {budget}: ask {owner}")
 
 
 def _circuit(facts: Facts) -> Answer | None:
@@ -226,7 +308,7 @@ def _circuit(facts: Facts) -> Answer | None:
         sentence="The circuit of every executor for this job is open and no fallback is qualified; "
         f"it is tried again in {_seconds(facts.circuit_until - facts.now)}.",
         retry_at=facts.circuit_until,
-        alternatives=("another model",),
+        alternatives=(_to("change_model", "another model"),),
     )
 
 
@@ -285,6 +367,8 @@ _TESTS: tuple[Callable[[Facts], Answer | None], ...] = (
     _deadline,
     _size,
     _price,
+    _ceilings,
+    _quota,
     _backlog,
     _budget,
     _circuit,
@@ -292,6 +376,10 @@ _TESTS: tuple[Callable[[Facts], Answer | None], ...] = (
     _held,
     _dependencies,
 )
+
+
+def _to(action: str, sentence: str) -> Alternative:
+    return Alternative(action=action, sentence=sentence)
 
 
 def _units(count: int) -> str:

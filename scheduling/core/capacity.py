@@ -10,6 +10,10 @@ Walk. The order is walked from the front, and each job is put to these tests, in
 1. own limits: full -> skipped, it blocks nobody;
 2. shared limits: full -> skipped, and each full one is closed to the jobs behind;
 3. an eligible executor: none -> skipped;
+   its tenant's rate window: no room -> skipped, it blocks nobody but its own tenant's jobs;
+   the limits and rate windows of its executors' providers: an executor whose provider has no room
+   is none for it; no other left -> skipped, and those providers are closed to the jobs behind, so
+   that small jobs behind do not use up what it waits for;
 4. executor slots: none free -> its candidates are closed to those behind and it is skipped,
    unless it lacks units too: then it stops for units. It keeps its claim: once placements behind it
    have left too few units for it, it lacks both and stops the walk like any other;
@@ -26,8 +30,9 @@ ends come from estimates; that of an overdue job is now.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from math import inf
+from typing import Protocol, TypeAlias
 
 from scheduling.core.types import Executor, Job, LimitKey, Live, Pool, Reason
 
@@ -61,9 +66,13 @@ class Fit:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """The job cannot start now and blocks nobody by it, but what it closed."""
+    """The job cannot start now and blocks nobody by it, but what it closed.
+
+    `window` is the key of the own rate window that has no room for it.
+    """
 
     reason: Reason
+    window: LimitKey | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +106,24 @@ def never_fits(cost: int, pool: Pool, *, uses_reserve: bool) -> bool:
     return cost > ceiling(pool, uses_reserve=uses_reserve)
 
 
+class Gate(Protocol):
+    """A rate window as the walk asks it."""
+
+    def has_room(self, tokens: int, now: float) -> bool:
+        """Tell whether one more job of `tokens` may start at `now`."""
+
+    def opens_at(self, tokens: int, now: float) -> float:
+        """Return when such a job has room."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """What a walk measures jobs against.
 
     The mappings and `use` are those of the pool's state itself: a placement counts at once.
     `busy` counts live jobs per executor id, `counts` live jobs per limit key; a key without a cap
-    has no limit. `backfill` lets jobs pass the first stopped head by the easy rule.
+    has no limit, and one without a window no rate. `by_provider` tells whether any provider has a
+    limit or a rate. `backfill` lets jobs pass the first stopped head by the easy rule.
     """
 
     now: float
@@ -115,6 +135,8 @@ class Room:
     caps: Mapping[LimitKey, int]
     reserve_classes: frozenset[str]
     backfill: bool = False
+    windows: Mapping[LimitKey, Gate] = field(default_factory=dict)
+    by_provider: bool = False
 
     def free(self, *, uses_reserve: bool) -> int:
         """Return the units free now for a job of that part."""
@@ -164,6 +186,7 @@ class Walk:
         "_claims",
         "_closed_executors",
         "_closed_limits",
+        "_closed_windows",
         "_general_stopped",
         "_head",
         "_largest",
@@ -171,12 +194,19 @@ class Walk:
         "_room",
         "_seen_use",
         "_shadow",
+        "closed_providers",
+        "opens_at",
     )
 
     def __init__(self, room: Room) -> None:
         """Start with nothing closed."""
         self._room = room
         self._closed_limits: set[LimitKey] = set()
+        self._closed_windows: set[LimitKey] = set()
+        self.closed_providers: set[str] = set()
+        """The providers that can take no further job of this walk."""
+        self.opens_at = inf
+        """When the first of their rate windows has room for the job that closed it."""
         self._closed_executors: set[str] = set()
         self._claims: list[tuple[int, bool]] = []
         self._largest = 0
@@ -202,22 +232,71 @@ class Walk:
         """Put the next job of the order to the tests; `candidates` may run it, busy or not."""
         refusal = self._refusal(job, candidates)
         if refusal is not None:
-            return Skip(refusal)
+            return refusal
+        open_ones = self.open_to(job, candidates)
+        if not open_ones:
+            return Skip(self._close_providers(job, candidates))
         behind = self.stopped(uses_reserve=uses_reserve)
         if job.cost > self._room.free(uses_reserve=uses_reserve):
             return _BEHIND if behind else self._stop(job, uses_reserve=uses_reserve)
-        if not self._has_slot(candidates):
-            self._closed_executors.update(executor.id for executor in candidates)
+        if not self._has_slot(open_ones):
+            self._closed_executors.update(executor.id for executor in open_ones)
+            self._close_providers(job, candidates)
             self._claim(job.cost, uses_reserve=uses_reserve)
             return Skip(Reason.EXECUTOR_BUSY)
         return self._pass_head(job) if behind else _FIT
 
-    def _refusal(self, job: Job, candidates: Sequence[Executor]) -> Reason | None:
+    def open_to(self, job: Job, candidates: Sequence[Executor]) -> Sequence[Executor]:
+        """Return those of `candidates` whose providers have room for the job."""
+        if not self._room.by_provider:
+            return candidates
+        return [one for one in candidates if self._provider_refusal(one, job.tokens) is None]
+
+    def _refusal(self, job: Job, candidates: Sequence[Executor]) -> Skip | None:
         if self._room.full(job.limits):
-            return Reason.OWN_LIMIT
+            return Skip(Reason.OWN_LIMIT)
         if job.shared and self._close_limits(job):
+            return Skip(Reason.SHARED_LIMIT)
+        if not candidates:
+            return Skip(Reason.NO_EXECUTOR)
+        own = ("tenant", job.tenant)
+        if self._room.windows and self._is_over(own, job.tokens):
+            self._closed_windows.add(own)
+            return Skip(Reason.RATE_WINDOW, own)
+        return None
+
+    def _is_over(self, key: LimitKey, tokens: int) -> bool:
+        """Tell whether the key's rate window has no room, or is closed to the jobs behind."""
+        window = self._room.windows.get(key)
+        if window is None:
+            return False
+        return key in self._closed_windows or not window.has_room(tokens, self._room.now)
+
+    def _provider_refusal(self, executor: Executor, tokens: int) -> Reason | None:
+        key = ("provider", executor.provider)
+        if key in self._closed_limits or self._room.full((key,)):
             return Reason.SHARED_LIMIT
-        return None if candidates else Reason.NO_EXECUTOR
+        return Reason.RATE_WINDOW if self._is_over(key, tokens) else None
+
+    def _close_providers(self, job: Job, candidates: Sequence[Executor]) -> Reason:
+        """Close the providers that have no room for the job; tell why the last of them has none."""
+        why = Reason.SHARED_LIMIT
+        for executor in candidates if self._room.by_provider else ():
+            refusal, key = (
+                self._provider_refusal(executor, job.tokens),
+                ("provider", executor.provider),
+            )
+            if refusal is None:
+                continue
+            why = refusal
+            self.closed_providers.add(executor.provider)
+            if refusal is Reason.SHARED_LIMIT:
+                self._closed_limits.add(key)
+            elif key not in self._closed_windows:
+                self._closed_windows.add(key)
+                opens_at = self._room.windows[key].opens_at(job.tokens, self._room.now)
+                self.opens_at = min(self.opens_at, opens_at)
+        return why
 
     def _close_limits(self, job: Job) -> bool:
         full = self._room.full(job.shared)

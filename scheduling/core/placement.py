@@ -1,7 +1,8 @@
 """Placement: which executors may run a job, and which of them takes it (DESIGN 4.4).
 
 An executor may run a job when the job's workspace can see it, it is available, it serves the job's
-kind, offers its model, stands in its region, and its labels hold all labels that the job requires.
+kind, offers its model and all its tools, stands in its region, may be given its class of data, is
+of its compute class, and its labels hold all labels that the job requires.
 A requirement left empty asks for nothing; a property left empty by the executor promises nothing.
 Nothing is ever relaxed to fit capacity: a job without such an executor waits, with that reason.
 
@@ -51,4 +52,7 @@ def _capable(executor: Executor, job: Job) -> bool:
         and (not job.model or job.model in executor.models)
         and (not job.region or job.region == executor.region)
         and job.labels <= executor.labels
+        and job.tools <= executor.tools
+        and (not job.data_class or job.data_class in executor.data_classes)
+        and (not job.compute_class or job.compute_class == executor.compute_class)
     )

@@ -12,6 +12,9 @@ from typing import TypeAlias
 LimitKey: TypeAlias = tuple[str, str]
 """A counted scope: ("tenant", id), ("workspace", id), ("workflow", id), ("user", id) ..."""
 
+GLOBAL: LimitKey = ("global", "all")
+"""Every job counts under it."""
+
 
 class Verdict(StrEnum):
     """What admission says."""
@@ -33,6 +36,8 @@ class Reason(StrEnum):
     JOB_PAUSED = "job_paused"
     OWN_LIMIT = "own_limit"
     SHARED_LIMIT = "shared_limit"
+    RATE_WINDOW = "rate_window"
+    CLASS_QUOTA = "class_quota"
     NO_EXECUTOR = "no_executor"
     EXECUTOR_BUSY = "executor_busy"
     NEVER_FITS = "never_fits"
@@ -44,6 +49,8 @@ class Reason(StrEnum):
     BUDGET = "budget"
     UNPRICED_MODEL = "unpriced_model"
     BACKLOG_FULL = "backlog_full"
+    SHED = "shed"
+    HARD_CEILING = "hard_ceiling"
     NOT_PERMITTED = "not_permitted"
     PLACED = "placed"
     BACKFILLED = "backfilled"
@@ -105,7 +112,8 @@ class Job:
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
     `cost` the capacity units it occupies (>= 1); `expected_s` the estimated run time;
     `limits` the own-limit keys that it counts under; `shared` the keys of limits that it shares
-    with other tenants (provider window, concurrency key); `class_name` its own class.
+    with other tenants (`GLOBAL`, its pool, concurrency keys), to which its provider comes once an
+    executor is chosen; `tokens` what it should use of a rate window; `class_name` its own class.
     """
 
     id: str
@@ -125,6 +133,10 @@ class Job:
     region: str = ""
     labels: frozenset[str] = frozenset()
     workflow: str = ""
+    tools: frozenset[str] = frozenset()
+    data_class: str = ""
+    compute_class: str = ""
+    tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +183,10 @@ class Executor:
     weight: int = 1
     tenant: str | None = None
     workspace: str | None = None
+    tools: frozenset[str] = frozenset()
+    data_classes: frozenset[str] = frozenset()
+    compute_class: str = ""
+    provider: str = ""
     available: bool = True
     """Enabled, not draining, health ok or degraded, circuit closed or half-open."""
 

@@ -6,7 +6,7 @@ has to guess what happened. Whatever ends a dispatch, SystemExit included, the a
 `running()` and its connection is closed or given back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -86,7 +86,8 @@ class Usage:
     `input_total` is gross: cached reads and writes are parts of it. `output_total` contains the
     reasoning tokens. `tool_calls` counts the calls that the answer asks for. `partial` marks
     counts taken before the end of an answer; `inconsistent` marks a report whose parts exceed
-    their whole, or that names impossible numbers.
+    their whole, or that names impossible numbers. `other` holds further meters of billing by name:
+    environment (seconds), storage (byte-hours), network (bytes), review_minutes ...
     """
 
     input_total: int = 0
@@ -101,6 +102,7 @@ class Usage:
     output_source: Source = Source.UNKNOWN
     partial: bool = False
     inconsistent: bool = False
+    other: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +135,7 @@ class Work:
     `first_token_timeout_s` counts from the dispatch to the first piece of the answer, comments
     excepted. `idle_timeout_s` is the longest silence once the server has begun to respond.
     `endpoint` and `api_key` are one pair: without an endpoint the executor's own pair is used.
+    `max_spend` (USD) and `max_tokens` are what the submitter lets it take in all.
     """
 
     attempt_id: str
@@ -142,6 +145,8 @@ class Work:
     payload: dict[str, Any] = field(repr=False)
     estimate: Estimate
     model: str = ""
+    max_spend: Decimal | None = None
+    max_tokens: int | None = None
     endpoint: str | None = None
     api_key: str | None = field(default=None, repr=False)
     connect_timeout_s: float = 3.0

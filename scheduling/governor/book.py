@@ -9,11 +9,12 @@ import logging
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from statistics import fmean
 
 from scheduling.core.eta.calibration import Checked
 from scheduling.core.order.order import Order
-from scheduling.core.policy.limits import Limits
+from scheduling.core.policy.limits import KEY_CAP, Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.state import PoolState
 from scheduling.core.states import LIVE_ATTEMPTS, JobState
@@ -21,6 +22,7 @@ from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
+from scheduling.selectors.limits import recent_dispatches
 
 log = logging.getLogger(__name__)
 
@@ -98,8 +100,9 @@ class Book:
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""
-        defaults = self.config.policy.default_caps.by_scope()
+        defaults = {**KEY_CAP, **self.config.policy.default_caps.by_scope()}
         self.limits = Limits(self.config.caps, defaults=defaults)
+        self._set_rates()
         for pool_id in self.config.pools:
             self.states[pool_id] = self._open(pool_id, memory.get(pool_id, {}))
 
@@ -187,10 +190,16 @@ class Book:
         before, self.config = self.config, config
         self.durations.given = given_seconds(config)
         self.limits.set_caps(config.caps)
+        if config.rates != before.rates:
+            self._set_rates()
         for pool_id in config.pools.keys() - self.states.keys():
             self.states[pool_id] = self._open(pool_id, {})
         for pool_id, state in self.states.items():
             self._reconfigure_pool(state, pool_id, before)
+
+    def opens_at(self) -> float:
+        """Return when the next rate window opens for a job that waits for it (epoch seconds)."""
+        return min((state.opens_at for state in self.states.values()), default=inf)
 
     def cost_of(self, row: JobRow) -> int:
         """Return the job's own cost, else its workflow's present one."""
@@ -254,9 +263,16 @@ class Book:
         job = core_job(row, policy, cost=self.cost_of(row), expected_s=self.expected(row))
         return standing(self.queue, policy, job)
 
+    def _set_rates(self) -> None:
+        """Take the rates, over what the rows say of the last minute."""
+        rates = self.config.rates
+        self.limits.set_rates(rates, recent_dispatches() if rates else ())
+
     def _start(self, row: JobRow, attempt: AttemptRow) -> None:
+        policy, known = self.config.policy, self.config.executor_rows.get(attempt.executor)
+        provider = known.provider if known else ""
         self.states[row.pool].start(
-            core_live(row, attempt, self.config.policy, cost=self.cost_of(row))
+            core_live(row, attempt, policy, cost=self.cost_of(row), provider=provider)
         )
         self.attempts[row.id] = attempt
 

@@ -9,8 +9,10 @@ from django.db import connection
 from scheduling.core import types
 from scheduling.core.breaker import Circuit
 from scheduling.core.policy.settings import Policy
+from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
-from scheduling.models import Executor, Pool, Workflow
+from scheduling.models import Executor, Limit, Pool, Workflow
+from scheduling.models.limit import REQUESTS, RUNNING, TOKENS
 from scheduling.selectors.policy import active_policy, core_executor, core_pool
 from tenants.controls import control_number
 from tenants.models import Tenant, Workspace
@@ -68,11 +70,15 @@ class ExecutorFacts:
     circuit: str
     enabled: bool
     draining: bool
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings at one control number, keyed by id as text; `threads` live ones by kind."""
+    """All settings at one control number, keyed by id as text; `threads` live ones by kind.
+
+    `caps` are the running limits and `rates` those a minute, by the keys that jobs count under.
+    """
 
     control: int
     policy: Policy
@@ -85,6 +91,7 @@ class Config:
     workflows: dict[str, WorkflowFacts]
     threads: dict[str, int] = field(default_factory=dict)
     caps: dict[LimitKey, int] = field(default_factory=dict)
+    rates: dict[LimitKey, Rate] = field(default_factory=dict)
 
 
 def config_load(run_s: Mapping[str, float] = {}, before: Config | None = None) -> Config:
@@ -99,7 +106,7 @@ def config_load(run_s: Mapping[str, float] = {}, before: Config | None = None) -
     config = _levers(control) if before is None or before.control != control else before
     return replace(
         config,
-        executors=_executors(rows, threads, run_s),
+        executors=_executors(rows, threads, run_s, config.caps),
         executor_rows={str(row.id): _executor(row) for row in rows},
         threads=threads,
     )
@@ -110,6 +117,7 @@ def _levers(control: int) -> Config:
     tenants = list(Tenant.objects.all())
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
+    limits = list(Limit.objects.all())
     return Config(
         control=control,
         policy=active_policy(),
@@ -120,7 +128,8 @@ def _levers(control: int) -> Config:
         tenants={str(one.id): _tenant(one) for one in tenants},
         workspaces={str(one.id): _workspace(one) for one in workspaces},
         workflows={str(one.id): _workflow(one) for one in workflows},
-        caps=_caps(tenants, workspaces, workflows),
+        caps=_caps(tenants, workspaces, workflows) | _running(limits),
+        rates=_rates(limits),
     )
 
 
@@ -137,6 +146,7 @@ def _executor(row: Executor) -> ExecutorFacts:
         circuit=row.circuit,
         enabled=row.enabled,
         draining=row.draining,
+        provider=row.provider,
     )
 
 
@@ -159,10 +169,26 @@ def _caps(
     return caps
 
 
+def _running(limits: list[Limit]) -> dict[LimitKey, int]:
+    return {(row.scope, row.scope_id): row.value for row in limits if row.measure == RUNNING}
+
+
+def _rates(limits: list[Limit]) -> dict[LimitKey, Rate]:
+    values = {((row.scope, row.scope_id), row.measure): row.value for row in limits}
+    return {
+        key: Rate(requests=values.get((key, REQUESTS)), tokens=values.get((key, TOKENS)))
+        for key, measure in values
+        if measure != RUNNING
+    }
+
+
 def _executors(
-    rows: list[Executor], threads: Mapping[str, int], run_s: Mapping[str, float]
+    rows: list[Executor],
+    threads: Mapping[str, int],
+    run_s: Mapping[str, float],
+    caps: Mapping[LimitKey, int],
 ) -> dict[str, dict[str, types.Executor]]:
-    """Return each pool's executors with the slots that live worker threads can serve.
+    """Return each pool's executors with the slots that live worker threads and caps let serve.
 
     Short work is dispatched ahead, up to one short list a thread: a thread that waited for the
     governor after each of many short runs would mostly wait.
@@ -170,6 +196,7 @@ def _executors(
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
         slots = min(row.slots, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))
+        slots = min(slots, caps.get(("executor", str(row.id)), slots))
         if row.circuit == Circuit.HALF_OPEN:
             slots = min(slots, 1)
         pools[str(row.pool_id)][str(row.id)] = core_executor(

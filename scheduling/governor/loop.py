@@ -113,7 +113,7 @@ class Leader:
 
     def wait_s(self) -> float:
         """Return how long the loop may sleep when nobody nudges it."""
-        return self._clock.next_in()
+        return max(0.0, min(self._clock.next_in(), self.book.opens_at() - now_s()))
 
     def gather_s(self) -> float:
         """Return how long to let changes gather before the next turn."""

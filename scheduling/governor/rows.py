@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
-from scheduling.core.types import Job, LimitKey, Live
+from scheduling.core.types import GLOBAL, Job, LimitKey, Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,9 @@ class JobRow:
     model: str
     region: str
     labels: list[str]
+    tools: list[str]
+    data_class: str
+    compute_class: str
     keys: list[str]
     input_tokens: int
     output_tokens: int
@@ -98,6 +101,12 @@ def _limits(tenant: str, workspace: str, workflow: str, user: str) -> tuple[Limi
     )
 
 
+def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
+    """Return the keys of shared limits that the job counts under wherever it runs."""
+    pool = ("pool", row.pool)
+    return (GLOBAL, pool, *(("key", key) for key in dict.fromkeys(row.keys)))
+
+
 def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     known = policy.class_named(row.job_class)
@@ -119,19 +128,25 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
         expected_s=expected_s,
         deadline=row.deadline,
         limits=limits_of(row),
-        shared=tuple(("key", key) for key in row.keys),
+        shared=shared_of(row),
         kind=row.kind,
         model=row.model,
         region=row.region,
         labels=frozenset(row.labels),
+        tools=frozenset(row.tools),
+        data_class=row.data_class,
+        compute_class=row.compute_class,
         workflow=row.workflow,
+        tokens=row.input_tokens + row.output_tokens,
     )
 
 
-def core_live(row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int) -> Live:
+def core_live(
+    row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, provider: str = ""
+) -> Live:
     """Return the live job as the core sees it, holding its workflow's present cost.
 
-    One of a class that the policy has no more is counted and shown in the default one.
+    `provider` is that of its executor. One of a class that the policy has no more is counted and shown in the default one.
     """
     known = policy.class_named(attempt.job_class)
     return Live(
@@ -144,6 +159,6 @@ def core_live(row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int) ->
         started_at=attempt.started_at,
         expected_s=attempt.expected_s,
         limits=limits_of(row),
-        shared=tuple(("key", key) for key in row.keys),
+        shared=(*shared_of(row), ("provider", provider)) if provider else shared_of(row),
         workflow=row.workflow,
     )

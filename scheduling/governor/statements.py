@@ -11,7 +11,8 @@ LEAD = f"WITH lead AS ({HOLDS})"
 JOB_COLUMNS = (
     "j.id::text, j.seq, j.pool_id::text, j.tenant_id::text, j.workspace_id::text, "
     "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, j.model, "
-    "j.region, j.labels, j.keys, j.input_tokens, j.output_tokens, j.expected_s, j.submitted_by, "
+    "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
+    "j.output_tokens, j.expected_s, j.submitted_by, "
     "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence"
 )
 ATTEMPT_COLUMNS = (

@@ -2,11 +2,13 @@
 
 from scheduling.models.attempt import Attempt
 from scheduling.models.decision import Decision
+from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
 from scheduling.models.executor import Executor
 from scheduling.models.governor import GovernorLease, Worker
 from scheduling.models.idempotency import IdempotencyRecord
 from scheduling.models.job import Job
+from scheduling.models.limit import Limit
 from scheduling.models.memory import ServiceMemory
 from scheduling.models.policy import PolicyVersion
 from scheduling.models.pool import Pool
@@ -19,7 +21,9 @@ __all__ = [
     "GovernorLease",
     "IdempotencyRecord",
     "Job",
+    "JobDependency",
     "JobEvent",
+    "Limit",
     "Mission",
     "PolicyVersion",
     "Pool",

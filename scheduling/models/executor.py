@@ -21,7 +21,8 @@ class Executor(models.Model):
     """Belongs to one pool; open to everybody, one tenant or one workspace.
 
     `provider` names the price list; `job_kinds` the kinds of job that it takes; `models_offered` the
-    models that it offers. The circuit is the breaker's state, written with each settle.
+    models that it offers, `tools` the tools; `data_classes` the classes of data that it may be
+    given; `compute_class` what it runs on. The circuit is the breaker's state, written with each settle.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -38,6 +39,9 @@ class Executor(models.Model):
     models_offered = ArrayField(models.CharField(max_length=200), default=list, blank=True)
     region = models.CharField(max_length=60, blank=True)
     labels = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    tools = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    data_classes = ArrayField(models.CharField(max_length=60), default=list, blank=True)
+    compute_class = models.CharField(max_length=60, blank=True, default="")
     slots = models.PositiveIntegerField()
     weight = models.PositiveIntegerField(default=1)
     enabled = models.BooleanField(default=True)

@@ -38,7 +38,10 @@ class Job(models.Model):
     `cost` None takes the workflow's present cost. `changed` is the governor's flag: set by
     every writer, cleared by the governor when it has taken the row up. `wake_at` is when a
     deferred or waiting job (retry, not-before) is due. `error` holds {class, message} of the
-    last failure, `reason` the code of the last decision.
+    last failure, `reason` the code of the last decision. `estimate` holds the amounts that were
+    named for what has no column of its own (tool calls, environment ...), by their dimension.
+    `max_spend` (USD) and `max_tokens` are the job's ceilings. `needs_review`: it or its risk asks
+    for one; its workflow may too.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -73,9 +76,16 @@ class Job(models.Model):
     model = models.CharField(max_length=200, blank=True)
     region = models.CharField(max_length=60, blank=True)
     labels = ArrayField(models.CharField(max_length=60), default=list)
+    tools = ArrayField(models.CharField(max_length=60), default=list)
+    data_class = models.CharField(max_length=60, blank=True, default="")
+    compute_class = models.CharField(max_length=60, blank=True, default="")
     keys = ArrayField(models.CharField(max_length=200), default=list)
     input_tokens = models.PositiveBigIntegerField()
     output_tokens = models.PositiveBigIntegerField()
+    estimate = models.JSONField(default=dict)
+    max_spend = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    max_tokens = models.PositiveBigIntegerField(null=True)
+    needs_review = models.BooleanField(default=False)
     expected_s = models.FloatField(null=True)
     submitted_by = models.CharField(max_length=200)
     submitted_at = models.DateTimeField(db_default=Now(), editable=False)
@@ -109,7 +119,9 @@ class Job(models.Model):
             models.Index(fields=["seq"], condition=Q(changed=True), name="job_changed"),
             models.Index(fields=["seq"], condition=Q(state__in=LIVE), name="job_live"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="job_wakes"),
-            models.Index(fields=["tenant", "seq"], condition=Q(state="deferred"), name="job_deferred"),
+            models.Index(
+                fields=["tenant", "seq"], condition=Q(state="deferred"), name="job_deferred"
+            ),
             models.Index(fields=["tenant", "-seq"], name="job_of_tenant"),
             models.Index(fields=["workspace", "-seq"], name="job_of_workspace"),
             models.Index(fields=["workflow", "-seq"], name="job_of_workflow"),

@@ -5,8 +5,8 @@ the jobs, their reservations, decisions and events stand. Jobs are decided in th
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -17,7 +17,16 @@ from billing.services.reservations import reserve
 from billing.services.verdicts import Refused as BudgetRefused
 from billing.services.verdicts import Reserved, ReserveRequest
 from scheduling.core import types
-from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts
+from scheduling.core.admission import (
+    Alternative,
+    Answer,
+    Backlog,
+    BudgetRefusal,
+    Ceiling,
+    Facts,
+    Quota,
+)
+from scheduling.core.policy.explain import Misfit, misfits
 from scheduling.core.policy.settings import BacklogCaps, charge_of
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.core.types import Reason, Verdict
@@ -34,6 +43,14 @@ STATE_OF = {
     Verdict.DEFERRED: JobState.DEFERRED,
     Verdict.DENIED: JobState.DENIED,
 }
+
+
+CONSTRAINTS = {
+    Misfit.KIND: "kind", Misfit.MODEL: "model", Misfit.REGION: "region", Misfit.LABELS: "labels",
+    Misfit.TOOLS: "tools", Misfit.DATA_CLASS: "data class", Misfit.COMPUTE_CLASS: "compute class",
+}  # fmt: skip
+ASKED = tuple(CONSTRAINTS)[1:]
+"""What a submitter can relax."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,9 +72,10 @@ def judge(
     Must run in the transaction that then stores the jobs. `waits_already`: they are stored and part
     of the backlog, so that a full one is no reason to turn them away.
     """
-    waiting = None if waits_already else _waiting(catalogue)
+    waiting = None if waits_already else Counter(catalogue.waiting())
+    used = Counter(catalogue.backlog.classes if catalogue.backlog else {})
     prices = _Prices(catalogue=catalogue, now=now)
-    judged = [_judge_one(one, prices, waiting) for one in drafts]
+    judged = [_judge_one(one, prices, waiting, used) for one in drafts]
     _fund(judged, catalogue, now, new_jobs=not waits_already)
     for one in judged:
         _place(one, catalogue)
@@ -82,7 +100,7 @@ def decision_of(judged: Judged, catalogue: Catalogue, now: datetime) -> Decision
         retry_at=_time(answer.retry_at),
         place=facts.place,
         eta=_time(facts.eta),
-        alternatives=list(answer.alternatives),
+        alternatives=[asdict(one) for one in answer.alternatives],
         escalations=[one.told() for one in raises] or None,
         at=now,
     )
@@ -107,6 +125,9 @@ def core_job(job: Job, cost: int) -> types.Job:
         model=job.model,
         region=job.region,
         labels=frozenset(job.labels),
+        tools=frozenset(job.tools),
+        data_class=job.data_class,
+        compute_class=job.compute_class,
     )
 
 
@@ -132,7 +153,8 @@ class _Prices:
         job = draft.job
         seconds = job.expected_s or draft.workflow.expected_s
         tokens = job.input_tokens, job.output_tokens
-        like = (job.pool_id, job.kind, job.model, job.region, *job.labels, tokens, seconds)
+        asks = job.kind, job.model, job.region, job.data_class, job.compute_class
+        like = (job.pool_id, *asks, tuple(job.labels), tuple(job.tools), tokens, seconds)
         found = self.quotes.get(like)
         if found is None:
             found = self.quotes[like] = self._compute(draft, seconds)
@@ -158,7 +180,9 @@ class _Prices:
         return _Quote(spend=spend)
 
 
-def _judge_one(draft: Draft, prices: _Prices, waiting: Counter[str] | None) -> Judged:
+def _judge_one(
+    draft: Draft, prices: _Prices, waiting: Counter[str] | None, used: Counter[str]
+) -> Judged:
     pool, settings = draft.workflow.pool, prices.catalogue.settings
     quote = prices.quote(draft)
     caps = settings.policy.backlog
@@ -169,17 +193,43 @@ def _judge_one(draft: Draft, prices: _Prices, waiting: Counter[str] | None) -> J
         cost=draft.cost,
         most=pool.budget if draft.rule.uses_reserve else pool.budget - pool.reserve,
         unpriced_model=quote.unpriced,
+        ceilings=tuple(_ceilings(draft.job, quote)),
+        quota=_quota(draft.rule, used),
+        other_classes=tuple(name for name in draft.other_classes if name != draft.rule.name),
         backlogs=_backlogs(waiting, caps) if waiting is not None else (),
         sheddable=draft.rule.sheddable,
         shed_share=caps.shed_share,
         not_before=draft.not_before.timestamp() if draft.not_before else None,
         deadline=draft.job.deadline.timestamp() if draft.job.deadline else None,
         tenant_held=settings.held,
+        open_dependencies=draft.open_dependencies,
     )
-    answer = _no_executor(draft) if quote.no_executor and facts.permitted else admit(facts)
-    if waiting is not None and answer.verdict is not Verdict.DENIED:
-        waiting.update(("workspace", "tenant", "all"))
+    refused = quote.no_executor and facts.permitted
+    answer = _no_executor(draft, prices.catalogue) if refused else admit(facts)
+    if answer.verdict is not Verdict.DENIED:
+        _count(draft, waiting, used)
     return Judged(draft=draft, facts=facts, spend=quote.spend, answer=answer)
+
+
+def _count(draft: Draft, waiting: Counter[str] | None, used: Counter[str]) -> None:
+    if waiting is not None:
+        waiting.update(("workspace", "tenant", "all"))
+    if draft.bound_by_quota and draft.rule.name in used:
+        used[draft.rule.name] += 1
+
+
+def _quota(rule: types.ClassRule, used: Counter[str]) -> Quota | None:
+    if rule.quota is None or rule.name not in used:
+        return None
+    return Quota(class_name=rule.name, used=used[rule.name], most=rule.quota)
+
+
+def _ceilings(job: Job, quote: _Quote) -> Iterator[Ceiling]:
+    if job.max_spend is not None:
+        yield Ceiling(dimension="spend", most=job.max_spend, estimate=quote.spend)
+    if job.max_tokens is not None:
+        tokens = Decimal(job.input_tokens + job.output_tokens)
+        yield Ceiling(dimension="tokens", most=Decimal(job.max_tokens), estimate=tokens)
 
 
 def _backlogs(waiting: Counter[str], caps: BacklogCaps) -> tuple[Backlog, ...]:
@@ -190,12 +240,29 @@ def _backlogs(waiting: Counter[str], caps: BacklogCaps) -> tuple[Backlog, ...]:
     )
 
 
-def _no_executor(draft: Draft) -> Answer:
+def _no_executor(draft: Draft, catalogue: Catalogue) -> Answer:
+    """Say which constraints no executor of the pool meets; none alone: it is all together."""
+    job = core_job(draft.job, draft.cost)
+    executors = [core for _, core in catalogue.settings.executors.get(str(draft.job.pool_id), [])]
+    whys = [set(misfits(job, executor)) for executor in executors]
+    visible = [why for why in whys if Misfit.NOT_OPEN not in why]
+    never = set.intersection(*visible) if visible else set()
+    failing = [name for name in CONSTRAINTS if name in never]
+    where = f"No executor of pool {draft.workflow.pool.slug}"
+    if failing:
+        what = " or ".join(f"the {CONSTRAINTS[name]} that it asks for" for name in failing)
+        sentence = f"{where} has {what}"
+    else:
+        sentence = f"{where} runs kind {draft.job.kind} with all of its constraints together"
+    relax = Alternative(
+        action="relax_constraints",
+        sentence="other constraints: " + ", ".join(CONSTRAINTS[name] for name in failing or ASKED),
+    )
     return Answer(
         verdict=Verdict.DENIED,
         reason=Reason.NO_EXECUTOR,
-        sentence=f"No executor of pool {draft.workflow.pool.slug} runs kind {draft.job.kind} with "
-        "these constraints; ask an operator for one, or relax region and labels.",
+        sentence=f"{sentence}; ask an operator for one, or relax it.",
+        alternatives=(relax,),
     )
 
 
@@ -226,7 +293,11 @@ def _request(judged: Judged, expires_at: datetime) -> ReserveRequest:
         chain=chain_of(job),
         spend=judged.spend,
         tokens=job.input_tokens + job.output_tokens,
-        other={"attempts": Decimal(1), "wall_seconds": seconds},
+        other={
+            "attempts": Decimal(1),
+            "wall_seconds": seconds,
+            **{name: Decimal(str(amount)) for name, amount in job.estimate.items()},
+        },
         expires_at=expires_at,
     )
 
@@ -273,18 +344,10 @@ def _set_state(judged: Judged, now: datetime) -> None:
     job, answer = judged.draft.job, judged.answer
     job.state = STATE_OF[answer.verdict]
     job.reason = answer.reason
+    if job.state == JobState.QUEUED and judged.draft.open_dependencies:
+        job.state, job.reason = JobState.WAITING, Reason.DEPENDENCY
     job.wake_at = _time(answer.retry_at) if job.state == JobState.DEFERRED else None
     job.finished_at = now if job.state in ENDED_JOBS else None
-
-
-def _waiting(catalogue: Catalogue) -> Counter[str]:
-    backlog = catalogue.backlog
-    if backlog is None:
-        raise ValueError("new jobs are judged by a catalogue that has counted the backlog")
-    others = sum(one.header.total for one in catalogue.outlook.values() if one.header)
-    return Counter(
-        workspace=backlog.workspace, tenant=backlog.tenant, all=max(others, backlog.tenant)
-    )
 
 
 def _time(seconds: float | None) -> datetime | None:

@@ -10,6 +10,7 @@ from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState,
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
+from scheduling.services.dependencies import dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
@@ -28,7 +29,7 @@ def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetim
     """Cancel a job; a running one is asked to stop and ends when its worker says so.
 
     What it held of its budgets is given back, and its tenant's jobs that wait for budget are
-    admitted anew.
+    admitted anew; what waits for it to be done ends with it.
 
     A second cancel of a running job changes nothing. Raises `Job.DoesNotExist` and `JobEnded`.
     """
@@ -46,9 +47,11 @@ def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetim
     job.save(
         update_fields=["state", "reason", "finished_at", "wake_at", "changed", "cancel_requested"]
     )
+    fallout = dependants_lock({job.id: False})
     release(job_ids=[job.id], now=now)
     deferred_wake([job.tenant_id], now)
     _tell(job, "canceled", acting_user, reason)
+    dependants_settle(fallout, now)
     nudge_on_commit()
     return job
 

@@ -5,7 +5,8 @@ each transaction of verdicts, so that a lever committed before it is always seen
 """
 
 import uuid
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db import connection
@@ -61,10 +62,16 @@ class Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:
-    """How many jobs wait for admission or for their turn."""
+    """How many jobs wait for admission or for their turn.
+
+    `total` over all tenants is None where the last snapshots of the pools say it. `classes` are the
+    jobs, waiting or live, that the workspace has of the classes with a quota that were asked for.
+    """
 
     workspace: int
     tenant: int
+    total: int | None = None
+    classes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +88,20 @@ class Catalogue:
     def policy(self) -> Policy:
         """Return the active policy."""
         return self.settings.policy
+
+    def waiting(self) -> dict[str, int]:
+        """Return how many jobs wait by scope ("workspace", "tenant", "all").
+
+        Raises `ValueError` where the backlog has not been counted.
+        """
+        backlog = self.backlog
+        if backlog is None:
+            raise ValueError("new jobs are judged by a catalogue that has counted the backlog")
+        total = backlog.total
+        if total is None:
+            told = sum(one.header.total for one in self.outlook.values() if one.header)
+            total = max(told, backlog.tenant)
+        return {"all": total, "tenant": backlog.tenant, "workspace": backlog.workspace}
 
 
 def catalogue_load(

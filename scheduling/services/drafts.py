@@ -4,11 +4,14 @@ Nothing is stored here. Bad input (an unknown workflow, a payload that its kind 
 submitter's to mend and never becomes a job; a good draft that admission turns down does.
 """
 
-from collections.abc import Collection
+import uuid
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+from scheduling.core.policy.settings import RiskRule
 from scheduling.core.types import ClassRule
 from scheduling.kinds.checks import storable
 from scheduling.kinds.contract import InvalidPayload
@@ -18,17 +21,51 @@ from scheduling.models.workflow import RISKS
 from scheduling.services.catalogue import Catalogue
 from scheduling.services.rows import row_new
 from tenants.ids import new_id
+from tenants.roles import JOB_TYPES
 
 MAX_COST = 1_000_000
 MAX_ATTEMPTS = 100
 MAX_SECONDS = 30 * 86_400.0
+MAX_SPEND = Decimal(10**9)
+MAX_AMOUNT = 10**11
+"""The most of any estimated amount."""
 MAX_MODEL, MAX_REGION, MAX_LABEL = 200, 60, 60
 """The most characters of each: what the columns keep."""
+OF_COLUMNS = ("input_tokens", "output_tokens", "seconds")
+OF_DIMENSIONS = (
+    "tool_calls", "environment_seconds", "storage_byte_hours", "network_bytes", "review_minutes",
+)  # fmt: skip
+ESTIMATES = (*OF_COLUMNS, *OF_DIMENSIONS)
+"""What can be estimated: what a job has columns for, and further dimensions of budgets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class After:
+    """A job to wait for, until it is `done` or has `ended` in any way."""
+
+    job: uuid.UUID
+    condition: str = "done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What a submitter may ask for: classes, types of job, levels of risk.
+
+    `above_quota`: the quota of a class does not bind it.
+    """
+
+    classes: Collection[str]
+    kinds: Collection[str] = JOB_TYPES
+    risks: Collection[str] = tuple(RISKS)
+    above_quota: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """What a submitter asks for. Empty and None take the workflow's or the policy's default."""
+    """What a submitter asks for. Empty and None take the workflow's or the policy's default.
+
+    `estimate` holds amounts by their names (`ESTIMATES`) and goes before what the kind expects.
+    """
 
     workflow: str
     kind: str
@@ -46,6 +83,15 @@ class Submission:
     idempotent: bool = True
     paused: bool = False
     risk: str = ""
+    estimate: Mapping[str, float] = field(default_factory=dict)
+    tools: tuple[str, ...] = ()
+    data_class: str = ""
+    compute_class: str = ""
+    keys: tuple[str, ...] = ()
+    max_spend: Decimal | None = None
+    max_tokens: int | None = None
+    review: bool = False
+    after: tuple[After, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +111,24 @@ class Refused:
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A checked submission: the row to be, with what admission needs beside it."""
+    """A checked submission: the row to be, with what admission needs beside it.
+
+    `lacks` is the permission on its type of job that the submitter does not have, `other_classes`
+    are the classes that may be asked for and have no quota. `waits` says of each job in `after`
+    whether it still has to be waited for.
+    """
 
     job: Job
     workflow: Workflow
     rule: ClassRule
     cost: int
     not_before: datetime | None
+    lacks: str = ""
+    other_classes: tuple[str, ...] = ()
+    bound_by_quota: bool = False
+    after: tuple[After, ...] = ()
+    waits: tuple[bool, ...] = ()
+    open_dependencies: int = 0
 
 
 @dataclass(slots=True)
@@ -79,7 +136,8 @@ class _Check:
     """Gathers the errors of one submission."""
 
     catalogue: Catalogue
-    may_ask: Collection[str]
+    rights: Rights
+    lacks: str = ""
     errors: list[FieldError] = field(default_factory=list)
 
     def wrong(self, name: str, sentence: str) -> None:
@@ -107,8 +165,8 @@ class _Check:
         if rule is None:
             known = ", ".join(entry.name for entry in policy.classes)
             self.wrong("class", f"There is no class {name!r}; the policy has: {known}.")
-        elif name not in self.may_ask:
-            allowed = ", ".join(sorted(self.may_ask)) or "none"
+        elif name not in self.rights.classes:
+            allowed = ", ".join(sorted(self.rights.classes)) or "none"
             self.wrong("class", f"You may not ask for class {name!r}; you may ask for: {allowed}.")
         return rule
 
@@ -116,14 +174,46 @@ class _Check:
         self._within("cost", asked.cost, 1, MAX_COST)
         self._within("max_attempts", asked.max_attempts, 1, MAX_ATTEMPTS)
         self._within("expected_s", asked.expected_s, 0, MAX_SECONDS)
-        if asked.risk and asked.risk not in RISKS:
+        self._within("max_tokens", asked.max_tokens, 0, MAX_AMOUNT)
+        spend = asked.max_spend
+        if spend is not None and not (spend.is_finite() and 0 <= spend <= MAX_SPEND):
+            self.wrong("max_spend", f"Must be from 0 to {MAX_SPEND} US dollars.")
+        self.amounts(asked)
+
+    def amounts(self, asked: Submission) -> None:
+        for name, amount in asked.estimate.items():
+            if name not in ESTIMATES:
+                self.wrong(f"estimate.{name}", f"Is no estimate; known are {', '.join(ESTIMATES)}.")
+            most = MAX_SECONDS if name == "seconds" else MAX_AMOUNT
+            self._within(f"estimate.{name}", amount, 0, most)
+        if "seconds" in asked.estimate and asked.expected_s is not None:
+            self.wrong("estimate.seconds", "Stands for expected_s; give one of the two.")
+
+    def risk(self, asked: str, workflow: Workflow | None) -> RiskRule:
+        level = asked or (workflow.risk if workflow else RISKS[0])
+        if level not in RISKS:
             self.wrong("risk", f"A risk is one of {', '.join(RISKS)}.")
+            return RiskRule()
+        if level not in self.rights.risks:
+            allowed = ", ".join(one for one in RISKS if one in self.rights.risks) or "none"
+            self.wrong("risk", f"You may not submit work of risk {level!r}; you may: {allowed}.")
+        rule: RiskRule = getattr(self.catalogue.policy.risk, level)
+        return rule
+
+    def others(self) -> tuple[str, ...]:
+        classes = self.catalogue.policy.classes
+        free = (one.name for one in classes if one.quota is None and not one.sheddable)
+        return tuple(name for name in free if name in self.rights.classes)
 
     def texts(self, asked: Submission) -> None:
         for name, texts, most in (
             ("model", (asked.model,), MAX_MODEL),
             ("region", (asked.region,), MAX_REGION),
             ("labels", asked.labels, MAX_LABEL),
+            ("tools", asked.tools, MAX_LABEL),
+            ("data_class", (asked.data_class,), MAX_LABEL),
+            ("compute_class", (asked.compute_class,), MAX_LABEL),
+            ("keys", asked.keys, MAX_MODEL),
         ):
             if any(texts):
                 self._text(name, texts, most)
@@ -149,20 +239,30 @@ class _Check:
             for fault in invalid.faults:
                 self.wrong(f"payload.{fault.field}", fault.sentence)
             return 0, 0
+        if found.permission not in self.rights.kinds:
+            self.lacks = found.permission
         estimate = found.estimate(payload)
         return estimate.input_tokens, estimate.output_tokens
 
 
 def draft(
-    asked: Submission, catalogue: Catalogue, *, submitted_by: str, may_ask: Collection[str]
+    asked: Submission,
+    catalogue: Catalogue,
+    *,
+    submitted_by: str,
+    rights: Rights,
 ) -> Draft | Refused:
-    """Return the draft of a job, or every error of the submission."""
-    check = _Check(catalogue, may_ask)
+    """Return the draft of a job, or every error of the submission.
+
+    What it comes `after` is not looked up here: see `scheduling.services.dependencies`.
+    """
+    check = _Check(catalogue, rights)
     workflow = check.workflow(asked.workflow)
     mission = check.mission(asked.mission)
     rule = check.rule(asked.job_class, workflow)
     check.numbers(asked)
     check.texts(asked)
+    risk = check.risk(asked.risk, workflow)
     tokens = check.payload(asked.kind, asked.payload)
     if check.errors or workflow is None or rule is None:
         return Refused(errors=tuple(check.errors))
@@ -186,10 +286,18 @@ def draft(
         payload=asked.payload,
         model=asked.model,
         region=asked.region,
-        labels=list(asked.labels),
-        input_tokens=tokens[0],
-        output_tokens=tokens[1],
-        expected_s=asked.expected_s,
+        labels=[*asked.labels, *(one for one in risk.labels if one not in asked.labels)],
+        tools=list(asked.tools),
+        data_class=asked.data_class,
+        compute_class=asked.compute_class,
+        keys=list(asked.keys),
+        input_tokens=asked.estimate.get("input_tokens", tokens[0]),
+        output_tokens=asked.estimate.get("output_tokens", tokens[1]),
+        estimate={name: asked.estimate[name] for name in OF_DIMENSIONS if name in asked.estimate},
+        max_spend=asked.max_spend,
+        max_tokens=asked.max_tokens,
+        needs_review=asked.review or risk.needs_review,
+        expected_s=asked.estimate.get("seconds", asked.expected_s),
         submitted_by=submitted_by,
         deadline=asked.deadline,
     )
@@ -199,4 +307,8 @@ def draft(
         rule=rule,
         cost=asked.cost or workflow.cost,
         not_before=asked.not_before,
+        lacks=check.lacks,
+        other_classes=check.others(),
+        bound_by_quota=not rights.above_quota,
+        after=asked.after,
     )

@@ -16,6 +16,11 @@ from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job
 from scheduling.services.admission import Judged, decision_of, expiry, judge
 from scheduling.services.catalogue import Catalogue, catalogue_load
+from scheduling.services.dependencies import (
+    dependants_lock,
+    dependants_settle,
+    open_dependencies,
+)
 from scheduling.services.drafts import Draft
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
@@ -48,8 +53,11 @@ def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
     if not jobs:
         return 0
     catalogue = catalogue_load(jobs[0].workspace, now)
-    drafts = [_draft(job, catalogue) for job in jobs]
+    waits = open_dependencies(ids)
+    drafts = [_draft(job, catalogue, waits[job.id]) for job in jobs]
     _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
+    denied = {job.id: False for job in jobs if job.state == JobState.DENIED}
+    dependants_settle(dependants_lock(denied), now)
     return len(jobs)
 
 
@@ -80,7 +88,7 @@ def reservations_sweep(*, now: datetime) -> int:
     return len(rows)
 
 
-def _draft(job: Job, catalogue: Catalogue) -> Draft:
+def _draft(job: Job, catalogue: Catalogue, waits: int) -> Draft:
     policy = catalogue.policy
     rule = policy.class_named(job.job_class) or policy.class_named(policy.default_class)
     return Draft(
@@ -89,6 +97,7 @@ def _draft(job: Job, catalogue: Catalogue) -> Draft:
         rule=rule or ClassRule(name=job.job_class),
         cost=job.cost or job.workflow.cost,
         not_before=None,
+        open_dependencies=waits,
     )
 
 

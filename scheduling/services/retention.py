@@ -21,6 +21,9 @@ _OLD = """
 SELECT id FROM scheduling_job WHERE finished_at < %s AND state = ANY(%s)
 ORDER BY seq LIMIT %s FOR UPDATE SKIP LOCKED
 """
+_DEPENDENCIES = """
+DELETE FROM scheduling_jobdependency WHERE job_id = ANY(%s) OR on_id = ANY(%s)
+"""
 _TABLES = ("scheduling_jobevent", "scheduling_decision", "scheduling_attempt")
 
 
@@ -36,5 +39,6 @@ def jobs_forget(*, before: datetime, limit: int = SET_ROWS) -> int:
             return 0
         for table in _TABLES:
             cursor.execute(f"DELETE FROM {table} WHERE job_id = ANY(%s)", [ids])  # noqa: S608 (constants)
+        cursor.execute(_DEPENDENCIES, [ids, ids])
         cursor.execute("DELETE FROM scheduling_job WHERE id = ANY(%s)", [ids])
     return len(ids)

@@ -22,11 +22,16 @@ from billing.services.prices import UnpricedModel
 from billing.services.settlement import settle
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
-from scheduling.core.states import LIVE_ATTEMPTS, AttemptState
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
 from scheduling.selectors.policy import active_policy
 from scheduling.services.circuits import circuits_move
+from scheduling.services.dependencies import (
+    dependants_lock,
+    dependants_settle,
+    version_and_waited,
+)
 from scheduling.services.endings import Ending, ending_of, ending_of_lost
 from scheduling.services.scopes import chain_of
 from scheduling.services.settlement_rows import (
@@ -37,7 +42,6 @@ from scheduling.services.settlement_rows import (
     deferred_wake,
 )
 from scheduling.services.stories import Told, events_write
-from tenants.controls import control_version
 
 NOTHING_USED = Usage()
 LATE_EVENT = "late"
@@ -73,13 +77,21 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     stale: list[Locked] = []
     for one in attempts_lock(by_id):
         (fresh if _is_live(one, by_id[one.attempt_id]) else stale).append(one)
-    version = control_version()
+    version, waited = version_and_waited({one.id for one in fresh})
     policy = active_policy(version)
     closings = [_closing(one, by_id[one.attempt_id].outcome, policy, now) for one in fresh]
+    fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     costs = settle(settlements=booked + _late(stale, by_id), version=version)
     _write(closings, costs, policy, now)
+    dependants_settle(fallout, now)
     return SettledSet(settled=len(fresh), stale=len(stale))
+
+
+def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, bool]:
+    """Return the jobs that end with this set, and whether each is done."""
+    final = (one for one in closings if one.ending.final)
+    return {one.locked.id: one.ending.job_state is JobState.DONE for one in final}
 
 
 def _is_live(locked: Locked, report: Report) -> bool:
@@ -171,6 +183,7 @@ def _priced(usage: Usage) -> PricedUsage:
         reasoning=usage.reasoning,
         tool_calls=usage.tool_calls,
         worker_seconds=Decimal(usage.worker_seconds),
+        other=usage.other,
         flags=("usage_inconsistent",) if usage.inconsistent else (),
     )
 

@@ -27,7 +27,7 @@ _LOCK = """
 SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
     j.fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
-    a.cost, a.charge, a.started_at, a.dispatched_at, w.needs_review, e.provider,
+    a.cost, a.charge, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
     coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) AS model,
     e.circuit <> 'closed' OR e.circuit_failures > 0 AS is_troubled
 FROM scheduling_attempt a
@@ -133,12 +133,14 @@ def attempts_close(
         cursor.execute(_CLOSE, [*columns(rows), now, now])
 
 
-def deferred_wake(tenants: Collection[uuid.UUID], now: datetime) -> None:
-    """Send each tenant's oldest jobs that wait for budget back to admission."""
+def deferred_wake(
+    tenants: Collection[uuid.UUID], now: datetime, *, most: int = WAKE_AT_ONCE
+) -> None:
+    """Send each tenant's oldest jobs that wait for budget, at most so many, back to admission."""
     if not tenants:
         return
     with connection.cursor() as cursor:
-        cursor.execute(_WAKE, [array(sorted(tenants)), now, WAKE_AT_ONCE, now])
+        cursor.execute(_WAKE, [array(sorted(tenants)), now, most, now])
 
 
 def _attempt_row(one: Closing, spend: Mapping[uuid.UUID, Decimal]) -> tuple[object, ...]:

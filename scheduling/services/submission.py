@@ -1,6 +1,6 @@
 """Submitting jobs: checked, admitted, stored and told, in sets of some 500 rows a transaction."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,8 +10,10 @@ from scheduling.core.states import JobState
 from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job, JobEvent
 from scheduling.services.admission import Judged, decision_of, judge
+from scheduling.services.backlog import weighed
 from scheduling.services.catalogue import Catalogue, Outlook, catalogue_load
-from scheduling.services.drafts import Draft, Refused, Submission, draft
+from scheduling.services.dependencies import dependencies_bind, dependencies_store
+from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
 from scheduling.services.rows import table_of
 from scheduling.services.stories import Told
 from tenants.models import Workspace
@@ -36,13 +38,13 @@ def jobs_submit(
     workspace: Workspace,
     submitted_by: str,
     submissions: Sequence[Submission],
-    may_ask: Collection[str],
+    rights: Rights,
     now: datetime,
 ) -> list[Accepted | Refused]:
     """Submit jobs to a workspace; one answer each, in the order given.
 
-    `may_ask` are the classes that the submitter may name. A bad submission is refused and stores
-    nothing; the others are stored all the same.
+    A type of job that the submitter has no right to is denied; a class or a risk is an error. A bad
+    submission is refused and stores nothing; the others are stored all the same.
     """
     outlook: Outlook = {}
     answers: list[Accepted | Refused] = []
@@ -50,7 +52,7 @@ def jobs_submit(
         with transaction.atomic():
             catalogue = catalogue_load(workspace, now, counted=True, outlook=outlook)
             checked = [
-                draft(asked, catalogue, submitted_by=submitted_by, may_ask=may_ask)
+                draft(asked, catalogue, submitted_by=submitted_by, rights=rights)
                 for asked in submissions[start : start + SET_ROWS]
             ]
             answers += _decide(checked, catalogue, now)
@@ -58,14 +60,17 @@ def jobs_submit(
 
 
 def _decide(
-    checked: Sequence[Draft | Refused], catalogue: Catalogue, now: datetime
+    drafted: Sequence[Draft | Refused], catalogue: Catalogue, now: datetime
 ) -> list[Accepted | Refused]:
-    judged = judge([one for one in checked if isinstance(one, Draft)], catalogue, now)
+    exact = weighed(catalogue, [one for one in drafted if isinstance(one, Draft)])
+    checked = dependencies_bind(drafted, catalogue.workspace.tenant_id)
+    judged = judge([one for one in checked if isinstance(one, Draft)], exact, now)
     stored = [
         Accepted(job=one.draft.job, decision=decision_of(one, catalogue, now)) for one in judged
     ]
     if stored:
         _store(stored, [_told(one) for one in judged])
+        dependencies_store([one.draft for one in judged])
     if any(one.job.state == JobState.QUEUED for one in stored):
         nudge_on_commit()
     accepted = iter(stored)

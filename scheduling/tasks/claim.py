@@ -8,6 +8,7 @@ import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
@@ -22,7 +23,7 @@ WHERE a.id = x.id AND a.fence = x.fence AND a.state = 'dispatched'
   AND j.id = a.job_id AND j.fence = a.fence AND j.state = 'running' AND NOT j.cancel_requested
   AND e.id = a.executor_id
 RETURNING a.id, a.fence, j.id, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
-          j.output_tokens, e.slug, e.kind, e.slots, e.endpoint, e.models_offered
+          j.output_tokens, j.max_spend, j.max_tokens, e.slug, e.kind, e.slots, e.endpoint, e.models_offered
 """
 
 
@@ -39,6 +40,8 @@ class Claimed:
     idempotent: bool
     input_tokens: int
     output_tokens: int
+    max_spend: Decimal | None
+    max_tokens: int | None
     executor: str
     executor_kind: str
     slots: int
@@ -58,7 +61,8 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
-    (attempt, fence, job, kind, payload, model, idempotent, tokens_in, tokens_out, *executor) = row
+    (attempt, fence, job, kind, payload, model, idempotent, *rest) = row
+    tokens_in, tokens_out, max_spend, max_tokens, *executor = rest
     slug, executor_kind, slots, endpoint, models = executor
     return Claimed(
         attempt_id=attempt,
@@ -70,6 +74,8 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         idempotent=idempotent,
         input_tokens=tokens_in,
         output_tokens=tokens_out,
+        max_spend=max_spend,
+        max_tokens=max_tokens,
         executor=slug,
         executor_kind=executor_kind,
         slots=slots,

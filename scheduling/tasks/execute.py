@@ -121,6 +121,8 @@ def _work(claimed: Claimed) -> Work:
         payload=claimed.payload,
         estimate=Estimate(input_tokens=claimed.input_tokens, output_tokens=claimed.output_tokens),
         model=claimed.model,
+        max_spend=claimed.max_spend,
+        max_tokens=claimed.max_tokens,
     )
 
 

@@ -16,7 +16,7 @@ from scheduling.controls.pools import ExecutorSettings, executor_put, pool_creat
 from scheduling.controls.workflows import WorkflowSettings, workflow_put
 from scheduling.executors.contract import ErrorClass, Outcome, Status, Usage, status_of
 from scheduling.models import Attempt, Executor, Job, Pool, Worker, Workflow
-from scheduling.services.drafts import Refused, Submission
+from scheduling.services.drafts import Refused, Rights, Submission
 from scheduling.services.settlement import Report, SettledSet, attempts_settle
 from scheduling.services.submission import Accepted, jobs_submit
 from scheduling.tasks.claim import Claimed, attempts_claim
@@ -104,7 +104,7 @@ def submit_all(
         workspace=workspace,
         submitted_by=more.pop("submitted_by", "7"),
         submissions=submissions,
-        may_ask=more.pop("may_ask", CLASSES),
+        rights=more.pop("rights", None) or Rights(classes=more.pop("may_ask", CLASSES)),
         now=more.pop("now", None) or timezone.now(),
     )
 

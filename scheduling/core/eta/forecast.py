@@ -11,8 +11,9 @@ from what is live in the copy at the first moment at which it has room for a job
 Lanes know no executors: where the pool has fewer slots than the jobs' units need, it is given as
 many units as fill its slots with jobs of mean cost.
 
-Arrivals that are not here yet are not foreseen, and neither are holds. A job that is kept out of
-the lines, never fits, or has not started when the copy comes to rest has no ETA.
+Arrivals that are not here yet are not foreseen, and neither are holds and rate windows: a
+provider's window is taken as open. A job that is kept out of the lines (as by its tenant's window),
+never fits, or has not started when the copy comes to rest has no ETA.
 """
 
 from collections import defaultdict
@@ -127,7 +128,7 @@ class Forecast:
 
 _ID, _TENANT, _COST = attrgetter("id"), attrgetter("tenant"), attrgetter("cost")
 _WORKFLOW, _EXPECTED_S = attrgetter("workflow"), attrgetter("expected_s")
-_ASKS = attrgetter("kind", "model", "region", "labels")
+_ASKS = attrgetter("kind", "model", "region", "labels", "tools", "data_class", "compute_class")
 
 
 def expecting(one: Waits, measured: Mapping[str, float]) -> Waits:
@@ -170,6 +171,7 @@ def forecast(
 def _copied(state: PoolState, exact: int, measured: Mapping[str, float]) -> PoolState:
     """Return the copy to drive; its jobs need their measured times only where backfill looks."""
     copy = state.first(exact)
+    copy.limits.drop_windows()
     if state.policy.backfill is Backfill.EASY:
         for job in [job for job, _ in copy.order.startable()]:
             if (known := expecting(job, measured)) is not job:

@@ -3,8 +3,9 @@
 The classes are walked in their strict order and each job is put to the walk's tests
 (`core.capacity`). A job that fits takes its capacity and is charged at once, so the next one is
 measured against what is left. The walk starts again from the front whenever the lines changed under
-it: an own limit became full, so that its jobs left their lines, or aged jobs fell back. Within one
-cycle nothing is ever freed, so what was refused once stays refused.
+it: an own limit became full or an own rate window has no room, so that its jobs left their lines,
+or aged jobs fell back. Within one cycle nothing is ever freed, so what was refused once stays
+refused.
 
 The outcome is that of rebuilding the order, placing its first startable job, and so on until there
 is none; a property test holds this. (Where a skipped job stands in front, in its tenant's line, of
@@ -17,14 +18,16 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 
-from scheduling.core.capacity import Answer, Fit, Walk
+from scheduling.core.capacity import Answer, Fit, Skip, Walk
 from scheduling.core.order.order import Order
-from scheduling.core.policy.limits import LIMIT
+from scheduling.core.policy.limits import LIMIT, RATE
 from scheduling.core.policy.seam import chosen
 from scheduling.core.policy.state import HOLD, Choice, PoolState
 from scheduling.core.types import Placement, Reason, Spot
 
-WHY: Mapping[str, Reason] = MappingProxyType({HOLD: Reason.TENANT_HELD, LIMIT: Reason.OWN_LIMIT})
+WHY: Mapping[str, Reason] = MappingProxyType(
+    {HOLD: Reason.TENANT_HELD, LIMIT: Reason.OWN_LIMIT, RATE: Reason.RATE_WINDOW}
+)
 """What a job is told that its order keeps out of the lines; the first that applies, else paused."""
 
 
@@ -44,6 +47,7 @@ def cycle(state: PoolState, now: float) -> list[Placement]:
 def run(state: PoolState, now: float) -> Cycle:
     """Do one cycle, and tell also whether capacity was left for more than the order holds."""
     state.order.advance(now)
+    state.limits.advance(now)
     done = Cycle()
     while not _walked(state, done, now):
         pass
@@ -74,17 +78,32 @@ def _kept_out(state: PoolState, job_id: str) -> Reason:
 def _walked(state: PoolState, done: Cycle, now: float) -> bool:
     """Walk the order once; False when the lines changed under the walk, so it must begin anew."""
     revision, walk = state.order.revision, Walk(state.room(now))
-    full = not state.has_free_slot()
+    full, closed = not state.has_free_slot(), 0
     for spot in _open_spots(state, walk):
         if full:
-            return True
+            break
         answer = _tested(state, walk, spot)
         if isinstance(answer, Fit):
-            done.placements.append(_placed(state, spot, answer, now))
-            if state.order.revision != revision:
-                return False
-            full = not state.has_free_slot()
-    done.drained = not walk.stopped(uses_reserve=False)
+            done.placements.append(_placed(state, walk, spot, answer, now))
+        elif _shuts(state, spot, answer, now):
+            return False
+        elif len(walk.closed_providers) == closed:
+            continue
+        if state.order.revision != revision:
+            return False
+        closed = len(walk.closed_providers)
+        full = not state.has_free_slot(walk.closed_providers)
+    else:
+        done.drained = not walk.stopped(uses_reserve=False)
+    state.opens_at = min(walk.opens_at, state.limits.opens_at())
+    return True
+
+
+def _shuts(state: PoolState, spot: Spot, answer: Answer, now: float) -> bool:
+    """Let the jobs of an own rate window that has no room for the job leave their lines."""
+    if not isinstance(answer, Skip) or answer.window is None:
+        return False
+    state.limits.shut(answer.window, spot.job.tokens, now)
     return True
 
 
@@ -120,7 +139,8 @@ def _tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
     )
 
 
-def _placed(state: PoolState, spot: Spot, fit: Fit, now: float) -> Placement:
-    executor = chosen(state.queue, spot.job, state.candidates(spot.job), state.busy)
+def _placed(state: PoolState, walk: Walk, spot: Spot, fit: Fit, now: float) -> Placement:
+    eligible = walk.open_to(spot.job, state.candidates(spot.job))
+    executor = chosen(state.queue, spot.job, eligible, state.busy)
     reason = Reason.BACKFILLED if fit.backfilled else Reason.PLACED
     return state.place(Choice(spot=spot, executor=executor.id, reason=reason), now)

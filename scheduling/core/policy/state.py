@@ -12,6 +12,7 @@ the dial or their cost changes.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 from scheduling.core.capacity import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
@@ -19,7 +20,8 @@ from scheduling.core.placement import candidates
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
-from scheduling.core.types import Executor, Job, Live, Placement, Pool, Reason, Spot
+from scheduling.core.policy.windows import rate_keys
+from scheduling.core.types import GLOBAL, Executor, Job, Live, Placement, Pool, Reason, Spot
 
 HOLD = "hold"
 """Why an order keeps the jobs of a tenant out of their lines that an operator holds."""
@@ -57,6 +59,8 @@ class PoolState:
         self.never_fits: dict[str, Job] = {}
         self.use = Use()
         self.busy: dict[str, int] = {}
+        self.opens_at = inf
+        """When a rate window opens that kept the last cycle from a placement (epoch seconds)."""
         self._reserve_classes = frozenset(rule.name for rule in policy.classes if rule.uses_reserve)
         self.set_executors(executors)
         limits.join(order)
@@ -81,6 +85,8 @@ class PoolState:
             caps=self.limits.caps,
             reserve_classes=self._reserve_classes,
             backfill=self.policy.backfill is Backfill.EASY,
+            windows=self.limits.windows,
+            by_provider=self.limits.by_provider,
         )
 
     def candidates(self, job: Job) -> tuple[Executor, ...]:
@@ -90,11 +96,15 @@ class PoolState:
             found = self._candidates[_wants(job)] = candidates(job, self.executors.values())
         return found
 
-    def has_free_slot(self) -> bool:
-        """Tell whether any executor could take a job now."""
+    def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
+        """Tell whether any executor could take a job now, but those of closed providers."""
+        if self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id)):
+            return False
         busy = self.busy
         return any(
-            executor.available and busy.get(executor.id, 0) < executor.slots
+            executor.available
+            and busy.get(executor.id, 0) < executor.slots
+            and executor.provider not in closed_providers
             for executor in self.executors.values()
         )
 
@@ -159,7 +169,9 @@ class PoolState:
         job, class_name = choice.spot.job, choice.spot.class_name
         free_before = self.free(class_name)
         lifts, workspace_lifts = self.order.place(choice.spot, now)
-        self.start(_live(choice, now))
+        provider = self.executors[choice.executor].provider
+        self.start(_live(choice, provider, now))
+        self.limits.spend(rate_keys(job.tenant, provider), job.tokens, now)
         return Placement(
             spot=choice.spot,
             executor=choice.executor,
@@ -176,7 +188,10 @@ class PoolState:
         The job is not put back; a caller that finds it still waiting calls `wait`.
         """
         job = placement.spot.job
-        self.end(job.id)
+        live = self.end(job.id)
+        if live is not None:
+            keys = (("tenant", job.tenant), *live.shared)
+            self.limits.take_back(keys, job.tokens, live.started_at)
         self.order.correct(
             placement.spot.class_name,
             job.tenant,
@@ -261,10 +276,11 @@ class PoolState:
 
 def _wants(job: Job) -> tuple[object, ...]:
     """Return all that a job's candidates depend on."""
-    return job.kind, job.model, job.region, job.labels, job.tenant, job.workspace
+    offered = job.kind, job.model, job.region, job.labels, job.tools
+    return *offered, job.data_class, job.compute_class, job.tenant, job.workspace
 
 
-def _live(choice: Choice, now: float) -> Live:
+def _live(choice: Choice, provider: str, now: float) -> Live:
     job = choice.spot.job
     return Live(
         job_id=job.id,
@@ -276,6 +292,6 @@ def _live(choice: Choice, now: float) -> Live:
         started_at=now,
         expected_s=job.expected_s,
         limits=job.limits,
-        shared=job.shared,
+        shared=(*job.shared, ("provider", provider)) if provider else job.shared,
         workflow=job.workflow,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from billing.models import CostRule, LedgerEntry
+from scheduling.api.serializers import AlternativeSerializer
 from scheduling.models import Attempt, Executor, Job
 from scheduling.models.workflow import Workflow
 from tests.scheduling.api.conftest import START, Caller, job
@@ -155,3 +156,8 @@ def test_times_are_told_in_utc(web):
     moment = datetime.fromisoformat(told["submitted_at"])
     assert told["submitted_at"].endswith("Z")
     assert abs((datetime.now(UTC) - moment).total_seconds()) < 60
+
+
+def test_a_decision_of_an_earlier_release_still_shows_what_would_admit_the_job():
+    shown = AlternativeSerializer(["Ask an operator."], many=True).data
+    assert shown == [{"action": "", "sentence": "Ask an operator."}]

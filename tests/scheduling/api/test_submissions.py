@@ -1,12 +1,16 @@
 """The lean reader of submissions: what each field takes, and what it says when it does not."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
+from uuid import UUID
 
 import pytest
 
 from scheduling.api.submissions import CHECKS, fields_read, submission_read
-from scheduling.services.drafts import Submission
+from scheduling.services.drafts import After, Submission
 from tests.scheduling.api.conftest import job
+
+ID, OTHER = "01890a5d-ac96-774b-bcce-b302099a8057", "01890a5d-ac96-774b-bcce-b302099a8058"
 
 
 def test_every_field_is_read_into_the_submission():
@@ -15,6 +19,9 @@ def test_every_field_is_read_into_the_submission():
             model="m", mission="go", cost=3, expected_s=2, max_attempts=4, region="eu",
             deadline="2026-02-01T12:00:00+02:00", not_before="2026-01-31T12:00:00Z",
             labels=["gpu", "eu"], idempotent=False, paused=True, risk="high", **{"class": "batch"},
+            estimate={"tool_calls": 4, "review_minutes": 1.5, "seconds": None}, tools=["web", "web"],
+            data_class="secret", compute_class="gpu", keys=["repo:a"], max_spend="12.50",
+            max_tokens=9, review=True, after=[ID, {"job": OTHER, "condition": "ended"}],
         )
     )  # fmt: skip
     assert read == Submission(
@@ -23,6 +30,9 @@ def test_every_field_is_read_into_the_submission():
         deadline=datetime(2026, 2, 1, 10, tzinfo=UTC),
         not_before=datetime(2026, 1, 31, 12, tzinfo=UTC),
         labels=("gpu", "eu"), idempotent=False, paused=True, risk="high",
+        estimate={"tool_calls": 4, "review_minutes": 1.5}, tools=("web",), data_class="secret",
+        compute_class="gpu", keys=("repo:a",), max_spend=Decimal("12.5"), max_tokens=9, review=True,
+        after=(After(job=UUID(ID)), After(job=UUID(OTHER), condition="ended")),
     )  # fmt: skip
 
 
@@ -50,12 +60,53 @@ def test_every_field_is_read_into_the_submission():
         ("labels", ["x" * 61], "1 to 60"),
         ("labels", ["x"] * 51, "at most 50"),
         ("idempotent", 1, "true or false"),
+        ("estimate", 5, "an object with any of input_tokens"),
+        ("tools", ["x" * 61], "1 to 60"),
+        ("keys", "repo", "1 to 200"),
+        ("keys", ["x" * 201], "1 to 200"),
+        ("data_class", "x" * 61, "at most 60"),
+        ("compute_class", 1, "at most 60"),
+        ("max_spend", 1.5, "US dollars as a text"),
+        ("max_spend", "-1", "US dollars as a text"),
+        ("max_spend", "1e3", "US dollars as a text"),
+        ("max_spend", "NaN", "US dollars as a text"),
+        ("max_spend", "1.00000000001", "ten decimal places"),
+        ("max_spend", "1000000001", "from 0 to 1000000000"),
+        ("max_tokens", -1, "whole number from 0"),
+        ("max_tokens", True, "whole number from 0"),
+        ("review", "yes", "true or false"),
+        ("after", ID, "a list of at most 50 jobs"),
+        ("after", [ID] * 51, "a list of at most 50 jobs"),
+        ("after", [ID, ID], "twice"),
     ],
 )
 def test_a_wrong_value_is_refused_in_words(name, value, words):
     values, errors = fields_read({name: value}, at="jobs[17].")
     assert name not in values
     assert [error.field for error in errors] == [f"jobs[17].{name}"]
+    assert words in errors[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "words"),
+    [
+        ("estimate", {"luck": 1}, "estimate.luck", "known are input_tokens"),
+        ("estimate", {"tool_calls": 1.5}, "estimate.tool_calls", "whole number"),
+        ("estimate", {"network_bytes": -1}, "estimate.network_bytes", "whole number"),
+        ("estimate", {"seconds": -1}, "estimate.seconds", "number of seconds"),
+        ("estimate", {"review_minutes": "5"}, "estimate.review_minutes", "Must be a number"),
+        ("estimate", {"environment_seconds": True}, "estimate.environment_seconds", "a number"),
+        ("after", [ID, "x"], "after[1]", "the id of a job"),
+        ("after", [5], "after[0]", "the id of a job"),
+        ("after", [{"job": ID, "condition": "never"}], "after[0]", "done or ended"),
+        ("after", [{"job": ID, "when": 1}], "after[0]", "job and condition"),
+        ("after", [{"condition": "done"}], "after[0]", "job and condition"),
+    ],
+)
+def test_a_wrong_part_of_a_field_is_named_by_its_path(name, value, field, words):
+    values, errors = fields_read({name: value}, at="jobs[17].")
+    assert name not in values
+    assert [error.field for error in errors] == [f"jobs[17].{field}"]
     assert words in errors[0].sentence
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.core.admission import Backlog, BudgetRefusal, Facts, admit
+from scheduling.core.admission import Backlog, BudgetRefusal, Ceiling, Facts, Quota, admit
 from scheduling.core.types import Reason, Verdict
 
 NOW = 1000.0
@@ -25,6 +25,10 @@ def refusal(**changes):
 def verdict(**facts):
     answer = admit(Facts(now=NOW, **facts))
     return answer.verdict, answer.reason
+
+
+def said(answer):
+    return [(one.action, one.sentence) for one in answer.alternatives]
 
 
 def test_a_job_that_should_start_at_once_is_admitted():
@@ -66,8 +70,9 @@ def test_a_job_that_never_fits_is_denied_with_both_numbers():
     assert (answer.verdict, answer.reason) == (Verdict.DENIED, Reason.NEVER_FITS)
     assert "9 units" in answer.sentence
     assert "at most 6" in answer.sentence
-    assert answer.alternatives == ("a cost of at most 6 units",)
-    assert admit(Facts(now=NOW, cost=2, most=1)).alternatives == ("a cost of at most 1 unit",)
+    assert said(answer) == [("lower_cost", "a cost of at most 6 units")]
+    one = admit(Facts(now=NOW, cost=2, most=1))
+    assert said(one) == [("lower_cost", "a cost of at most 1 unit")]
     assert verdict(cost=6, most=6)[0] is Verdict.QUEUED
 
 
@@ -96,9 +101,48 @@ def test_sheddable_classes_are_refused_first():
     )
     plain = Facts(now=NOW, backlogs=backlogs, shed_share=0.8)
     assert admit(plain).verdict is Verdict.QUEUED
-    shed = admit(replace(plain, sheddable=True))
-    assert (shed.reason, shed.alternatives) == (Reason.BACKLOG_FULL, ("a class that is not shed",))
+    shed = admit(replace(plain, sheddable=True, other_classes=("normal",)))
+    assert (shed.verdict, shed.reason) == (Verdict.DENIED, Reason.SHED)
+    assert said(shed) == [
+        ("try_later", "the same job in 30 s"), ("change_class", "class normal now"),
+    ]  # fmt: skip
+    assert "80 jobs wait in all and no more jobs of a class that can wait" in shed.sentence
     assert "from 80 on" in shed.sentence
+
+
+def test_a_backlog_that_is_full_for_all_names_its_whole_cap():
+    full = Facts(
+        now=NOW, backlogs=(Backlog(scope="all", waiting=100, cap=100),), sheddable=True,
+        shed_share=0.8, other_classes=("normal",),
+    )  # fmt: skip
+    answer = admit(full)
+    assert (answer.reason, said(answer)) == (
+        Reason.BACKLOG_FULL, [("try_later", "the same job in 30 s")],
+    )  # fmt: skip
+    assert "no more jobs are taken from 100 on" in answer.sentence
+
+
+@pytest.mark.parametrize(("most", "denied"), [("3", True), ("4", False)])
+def test_an_estimate_above_a_ceiling_of_the_job_is_denied(most, denied):
+    ceilings = (
+        Ceiling(dimension="tokens", most=Decimal(9), estimate=Decimal(9)),
+        Ceiling(dimension="spend", most=Decimal(most), estimate=Decimal(4)),
+    )
+    answer = admit(Facts(now=NOW, ceilings=ceilings))
+    assert (answer.reason is Reason.HARD_CEILING) is denied
+    if denied:
+        assert "at most 3 spend and is expected to take 4" in answer.sentence
+        assert said(answer) == [("raise_max_spend", "a max_spend of at least 4")]
+
+
+@pytest.mark.parametrize(("used", "denied"), [(4, False), (5, True), (6, True)])
+def test_a_class_takes_no_more_of_a_workspaces_jobs_than_its_quota(used, denied):
+    quota = Quota(class_name="expedite", used=used, most=5)
+    answer = admit(Facts(now=NOW, quota=quota, other_classes=("critical", "normal")))
+    assert (answer.reason is Reason.CLASS_QUOTA) is denied
+    if denied:
+        assert f"has {used} jobs of class expedite" in answer.sentence
+        assert [one[1] for one in said(answer)] == ["class critical now", "class normal now"]
 
 
 def test_a_budget_that_only_waits_for_a_release_defers_without_a_time():
@@ -109,7 +153,16 @@ def test_a_budget_that_only_waits_for_a_release_defers_without_a_time():
         "The spend budget of workspace red has 1 left of 10 (4 spent, 5 held) and the job needs 2; "
         "the job is taken up when a reservation is released."
     )
-    assert answer.alternatives == ("an estimate of at most 1 spend (workspace red)",)
+    assert said(answer) == [
+        ("lower_estimate", "an estimate of at most 1 spend (workspace red)"),
+        ("raise_budget", "more of the spend budget of workspace red: ask a tenant admin"),
+    ]
+
+
+@pytest.mark.parametrize("scope", ["tenant", "tenant red"])
+def test_a_tenants_own_budget_is_raised_by_an_operator(scope):
+    answer = admit(Facts(now=NOW, refusals=(replace(refusal(), scope=scope),)))
+    assert said(answer)[-1][1].endswith(f"budget of {scope}: ask an operator")
 
 
 def test_a_budget_with_a_window_defers_to_the_end_of_the_latest_refusing_window():
@@ -121,7 +174,12 @@ def test_a_budget_with_a_window_defers_to_the_end_of_the_latest_refusing_window(
     answer = admit(Facts(now=NOW, refusals=refusals))
     assert (answer.verdict, answer.retry_at) == (Verdict.DEFERRED, NOW + 90)
     assert "at the latest in the next window" in answer.sentence
-    assert len(answer.alternatives) == 2
+    ways = said(answer)
+    assert [action for action, _ in ways] == [
+        "wait_for_window", "raise_budget", "lower_estimate", "wait_for_window", "raise_budget",
+        "lower_estimate", "raise_budget",
+    ]  # fmt: skip
+    assert ways[0][1] == "the next window of workspace red, from 1970-01-01 00:17 UTC on"
 
 
 def test_a_budget_that_can_never_cover_the_estimate_denies():
@@ -131,6 +189,9 @@ def test_a_budget_that_can_never_cover_the_estimate_denies():
         answer = admit(Facts(now=NOW, refusals=(refusal(), final)))
         assert (answer.verdict, answer.reason) == (Verdict.DENIED, Reason.BUDGET)
         assert "ask for an escalation" in answer.sentence
+        assert "wait_for_window" not in {
+            one.action for one in admit(Facts(now=NOW, refusals=(final,))).alternatives
+        }
 
 
 def test_an_estimate_that_just_fits_the_limit_is_worth_waiting_for():
@@ -146,7 +207,7 @@ def test_amounts_are_written_in_full():
 def test_an_open_circuit_without_fallback_defers_until_it_is_tried_again():
     answer = admit(Facts(now=NOW, circuit_until=NOW + 30))
     assert (answer.verdict, answer.reason) == (Verdict.DEFERRED, Reason.CIRCUIT_OPEN)
-    assert (answer.retry_at, answer.alternatives) == (NOW + 30, ("another model",))
+    assert (answer.retry_at, said(answer)) == (NOW + 30, [("change_model", "another model")])
     assert verdict(circuit_until=NOW)[0] is Verdict.QUEUED
 
 

@@ -1,0 +1,111 @@
+"""The lever on limits of scopes that have no row of their own to hold them, and on rates.
+
+A new limit acts on the backlog that is there; what runs above it runs on.
+"""
+
+import uuid
+from typing import TypeAlias
+
+from django.db import transaction
+
+from scheduling.events import nudge_on_commit
+from scheduling.models import Executor, Limit, Pool
+from scheduling.models.limit import (
+    EVERYTHING,
+    MEASURES,
+    RATE_SCOPES,
+    RUNNING,
+    RUNNING_SCOPES,
+    SCOPES,
+)
+from tenants.controls import ControlRefused, record_change
+from tenants.limits import MAX_CAP
+from tenants.models import Tenant
+
+MAX_RATE = 1_000_000_000_000
+LONGEST_ID = 200
+LONGEST_TARGET = 64
+"""So much of an id the audit is searched by; the whole of it is in the change."""
+_COLUMNS = ("tenant", "workspace", "workflow")
+_Rows: TypeAlias = type[Pool] | type[Executor] | type[Tenant]
+_ROWS: dict[str, _Rows] = {"pool": Pool, "executor": Executor, "tenant": Tenant}
+
+
+@transaction.atomic
+def limit_set(
+    *,
+    scope: str,
+    scope_id: str,
+    measure: str,
+    value: int | None,
+    acting_user: str,
+    reason: str,
+) -> int:
+    """Set or lift (None) one limit; returns the change's number.
+
+    `scope_id` is as `scheduling.models.Limit` tells. Raises `ControlRefused`.
+    """
+    _check_measure(scope, measure)
+    _check_value(measure, value)
+    tenant = _check_target(scope, scope_id)
+    mine = Limit.objects.filter(scope=scope, scope_id=scope_id, measure=measure)
+    before = mine.select_for_update().values_list("value", flat=True).first()
+    if value is None:
+        mine.delete()
+    else:
+        Limit.objects.update_or_create(
+            scope=scope, scope_id=scope_id, measure=measure, defaults={"value": value}
+        )
+    nudge_on_commit()
+    return record_change(
+        actor=acting_user,
+        action="limit_set",
+        tenant=tenant,
+        target=(scope, scope_id[:LONGEST_TARGET]),
+        change=({"scope_id": scope_id, measure: before}, {"scope_id": scope_id, measure: value}),
+        reason=reason,
+    )
+
+
+def _check_measure(scope: str, measure: str) -> None:
+    if measure not in MEASURES:
+        sentence = f"A limit is on one of {', '.join(MEASURES)}, not {measure!r}."
+        raise ControlRefused("measure", sentence)
+    if measure == RUNNING and scope in _COLUMNS:
+        sentence = f"A {scope}'s running cap is set at its own address, .../limits."
+        raise ControlRefused("scope", sentence)
+    if scope not in SCOPES:
+        sentence = f"A limit is of one of {', '.join(SCOPES)}, not {scope!r}."
+        raise ControlRefused("scope", sentence)
+    fitting = RUNNING_SCOPES if measure == RUNNING else RATE_SCOPES
+    if scope not in fitting:
+        sentence = f"A limit on {measure} is of one of {', '.join(fitting)}, not {scope}."
+        raise ControlRefused("measure", sentence)
+
+
+def _check_value(measure: str, value: int | None) -> None:
+    most = MAX_CAP if measure == RUNNING else MAX_RATE
+    if value is not None and not 1 <= value <= most:
+        sentence = f"A limit on {measure} is 1 to {most}, or null for none, not {value}."
+        raise ControlRefused("value", sentence)
+
+
+def _check_target(scope: str, scope_id: str) -> Tenant | None:
+    """Raise `ControlRefused` for what there is not; return the tenant whose limit it is."""
+    if not scope_id.strip() or len(scope_id) > LONGEST_ID or not scope_id.isprintable():
+        sentence = f"Name the {scope} that is limited, in 1 to {LONGEST_ID} characters."
+        raise ControlRefused("scope_id", sentence)
+    if scope == "global" and scope_id != EVERYTHING:
+        raise ControlRefused("scope_id", f"The scope global has one id: {EVERYTHING!r}.")
+    if scope == "provider" and not Executor.objects.filter(provider=scope_id).exists():
+        raise ControlRefused("scope_id", f"No executor is of a provider {scope_id!r}.")
+    rows = _ROWS.get(scope)
+    if rows is None:
+        return None
+    try:
+        row = rows.objects.filter(id=uuid.UUID(scope_id)).first()
+    except ValueError:
+        row = None
+    if row is None:
+        raise ControlRefused("scope_id", f"There is no {scope} {scope_id!r}.")
+    return row if isinstance(row, Tenant) else None

@@ -1,0 +1,202 @@
+"""The checks of capacity, in the order of the walk: limits, executors, rates, units, slots.
+
+The walk itself speaks (`core.policy.explain.walked`); here are the facts beside each check.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from scheduling.core.capacity import planned_end, shadow_of
+from scheduling.core.policy.explain import CAPACITY, Check, Misfit, Status, Walked, misfits
+from scheduling.core.policy.windows import Window
+from scheduling.core.types import Executor, LimitKey, Reason
+from scheduling.models import Executor as ExecutorRow
+from scheduling.selectors.explanation.holders import holders, waiting
+from scheduling.selectors.explanation.scene import Finding, Scene, Told
+from scheduling.selectors.explanation.words import counted
+from scheduling.selectors.queue import moment
+from scheduling.selectors.reasons import reason_sentence
+
+CHECKS = (
+    Check.OWN_LIMITS, Check.SHARED_LIMITS, Check.EXECUTORS, Check.RATES, Check.UNITS, Check.SLOTS,
+    Check.RUN,
+)  # fmt: skip
+_PASSES: Mapping[Check, str] = MappingProxyType(
+    {
+        Check.OWN_LIMITS: "No running limit of its own is full.",
+        Check.SHARED_LIMITS: "No limit that it shares with others is full.",
+        Check.EXECUTORS: "There are executors that may run it now.",
+        Check.RATES: "The last minute's requests and tokens leave room for it.",
+        Check.UNITS: "Its units are free.",
+        Check.SLOTS: "An executor that may run it has a free slot.",
+    }
+)
+
+
+def capacity(scene: Scene, check: Check, found: Walked) -> Finding:
+    """Return what a check of capacity says, given what the walk said of the job."""
+    facts = _FACTS[check](scene, found)
+    if CAPACITY.get(found.reason, Check.RUN) is not check:
+        return Finding(check=check, status=Status.PASSED, sentence=_PASSES[check], facts=facts)
+    return Finding(
+        check=check,
+        status=Status.WAITS,
+        sentence=_sentence(found.reason, facts),
+        facts=facts,
+        reason=found.reason,
+    )
+
+
+def _sentence(reason: Reason, facts: Told) -> str:
+    said = reason_sentence(reason)
+    if reason is Reason.HEAD_WAITS_FOR_UNITS:
+        return f"{said} It needs {facts['asked']} and {max(0, facts['free'])} are free."
+    if reason is Reason.BEHIND_HEAD:
+        return f"{said} Served before it: {counted(facts['first']['jobs'], 'job')}."
+    if reason is Reason.EXECUTOR_BUSY:
+        return f"{said} {counted(len(facts['executors']), 'executor')} may run it."
+    return said
+
+
+def _own_limits(scene: Scene, _found: Walked) -> Told:
+    return {"limits": _limits(scene, scene.core.limits)}
+
+
+def _shared_limits(scene: Scene, _found: Walked) -> Told:
+    return {"limits": _limits(scene, (*scene.core.shared, *_providers(scene)))}
+
+
+def _providers(scene: Scene) -> list[LimitKey]:
+    """Return the keys of the providers that may run the job."""
+    fitting = scene.state.candidates(scene.core)
+    return list(dict.fromkeys(("provider", one.provider) for one in fitting))
+
+
+def _rates(scene: Scene, _found: Walked) -> Told:
+    """Return the rate windows that the job would count in."""
+    windows = scene.state.limits.windows
+    keys = (("tenant", scene.core.tenant), *_providers(scene))
+    return {
+        "tokens": scene.core.tokens,
+        "windows": [_window(scene, key, windows[key]) for key in keys if key in windows],
+    }
+
+
+def _window(scene: Scene, key: LimitKey, window: Window) -> Told:
+    requests, tokens = window.used(scene.now)
+    told: Told = {"scope": key[0]}
+    if key[0] == "provider":
+        told["provider"] = key[1]
+    return told | {
+        "requests": requests,
+        "requests_a_minute": window.rate.requests,
+        "tokens": tokens,
+        "tokens_a_minute": window.rate.tokens,
+        "opens_at": moment(window.opens_at(scene.core.tokens, scene.now)),
+    }
+
+
+def _limits(scene: Scene, keys: Iterable[LimitKey]) -> list[Told]:
+    """Return the limits that there are; of full ones also who holds them."""
+    caps, counts = scene.state.limits.caps, scene.state.limits.counts
+    return [_limit(scene, key, caps[key], counts.get(key, 0)) for key in keys if key in caps]
+
+
+def _limit(scene: Scene, key: LimitKey, cap: int, running: int) -> Told:
+    told: Told = {"scope": key[0], "running": running, "most": cap, "full": running >= cap}
+    if key[0] == "key":
+        told["key"] = key[1]
+    if running < cap:
+        return told
+    held = (one for one in scene.live.values() if key in (*one.limits, *one.shared))
+    return told | {"held_by": holders(scene, held)}
+
+
+def _executors(scene: Scene, _found: Walked) -> Told:
+    """Return the pool's executors one by one: may they run it, and if not, why not."""
+    rows = {str(row.id): row for row in ExecutorRow.objects.filter(pool=scene.job.pool_id)}
+    found = [
+        _executor(scene, rows[one.id], one)
+        for one in sorted(scene.state.executors.values(), key=lambda one: one.id)
+        if one.id in rows and _seen(scene, one)
+    ]
+    return {"executors": found}
+
+
+def _slots(scene: Scene, _found: Walked) -> Told:
+    fitting = {one.id for one in scene.state.candidates(scene.core)}
+    rows = {str(row.id): row for row in ExecutorRow.objects.filter(id__in=fitting)}
+    found = (one for one in scene.state.candidates(scene.core) if one.id in rows)
+    return {"executors": [_taken(scene, rows[one.id], one) for one in found]}
+
+
+def _seen(scene: Scene, executor: Executor) -> bool:
+    """Others' executors are no business of who may not see them."""
+    if scene.within.everywhere or Misfit.NOT_OPEN not in misfits(scene.core, executor):
+        return True
+    owners = {uuid.UUID(one) for one in (executor.tenant, executor.workspace) if one}
+    return not owners.isdisjoint(scene.within.tenants | scene.within.workspaces)
+
+
+def _executor(scene: Scene, row: ExecutorRow, executor: Executor) -> Told:
+    whys = misfits(scene.core, executor)
+    told = _taken(scene, row, executor)
+    if Misfit.UNAVAILABLE in whys:
+        told |= {
+            "enabled": row.enabled,
+            "draining": row.draining,
+            "health": row.health,
+            "circuit": row.circuit,
+            "circuit_until": row.circuit_until,
+        }
+    return told | {"fits": not whys, "why_not": [why.value for why in whys]}
+
+
+def _taken(scene: Scene, row: ExecutorRow, executor: Executor) -> Told:
+    on_it = [live for live in scene.state.live.values() if live.executor == executor.id]
+    ends = [planned_end(live, scene.now) for live in on_it]
+    return {
+        "executor": row.slug,
+        "slots": executor.slots,
+        "running": len(on_it),
+        "next_end": moment(min(ends, default=None)),
+    }
+
+
+def _units(scene: Scene, found: Walked) -> Told:
+    state, cost = scene.state, scene.core.cost
+    stands = scene.ahead.class_name if scene.ahead else scene.core.class_name
+    uses_reserve = state.uses_reserve(stands)
+    told: Told = {
+        "asked": cost,
+        "free": state.free(stands),
+        "budget": state.pool.budget,
+        "reserve": state.pool.reserve,
+        "in_use": state.use.total,
+        "uses_reserve": uses_reserve,
+        "first": waiting(scene, found.first),
+    }
+    if found.reason is Reason.HEAD_WAITS_FOR_UNITS:
+        enough = shadow_of(cost, state.room(scene.now), uses_reserve=uses_reserve)
+        told["enough_at"] = moment(enough.at)
+    if CAPACITY.get(found.reason) is Check.UNITS:
+        told["held_by"] = holders(scene, state.live.values())
+    return told
+
+
+def _run(scene: Scene, _found: Walked) -> Told:
+    return {"class": scene.core.class_name, "expected_s": scene.core.expected_s}
+
+
+_FACTS: Mapping[Check, Callable[[Scene, Walked], Told]] = MappingProxyType(
+    {
+        Check.OWN_LIMITS: _own_limits,
+        Check.SHARED_LIMITS: _shared_limits,
+        Check.EXECUTORS: _executors,
+        Check.RATES: _rates,
+        Check.UNITS: _units,
+        Check.SLOTS: _slots,
+        Check.RUN: _run,
+    }
+)

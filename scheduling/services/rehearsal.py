@@ -1,0 +1,110 @@
+"""Verdicts that are only asked for: admission itself, in a transaction that is always undone.
+
+The rules, the prices, the budgets under their locks are those of a submission, so what is said here
+is what a submission at this moment would be told. The locks last as long as the asking. Nothing is
+stored, told, held or nudged.
+"""
+
+from copy import copy
+from datetime import datetime
+
+from django.db import transaction
+
+from billing.services.standing import BudgetStanding, budgets_standing
+from scheduling.core.admission import Facts
+from scheduling.core.capacity import ceiling
+from scheduling.core.states import JobState
+from scheduling.core.types import ClassRule, Reason
+from scheduling.models import Decision, Job
+from scheduling.selectors.explanation.scene import Rehearsed
+from scheduling.selectors.policy import core_pool
+from scheduling.services.admission import decision_of, judge
+from scheduling.services.backlog import weighed
+from scheduling.services.catalogue import Catalogue, catalogue_load
+from scheduling.services.dependencies import dependencies_bind, open_dependencies
+from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
+from scheduling.services.scopes import chain_of
+from tenants.models import Workspace
+
+_BY_COUNT = (Reason.BACKLOG_FULL, Reason.SHED, Reason.CLASS_QUOTA)
+_ASKED_ANEW = (JobState.DEFERRED, JobState.DENIED)
+
+
+@transaction.atomic
+def job_rehearse(
+    *,
+    workspace: Workspace,
+    submitted_by: str,
+    submission: Submission,
+    rights: Rights,
+    now: datetime,
+) -> Decision | Refused:
+    """Return the decision on a submission, or every error of it; no such job is made.
+
+    `rights` are as for a submission. The decision names no reservation: none is
+    held. Raises `PolicyVersion.DoesNotExist`.
+    """
+    catalogue = catalogue_load(workspace, now, counted=True)
+    drafted = draft(submission, catalogue, submitted_by=submitted_by, rights=rights)
+    if isinstance(drafted, Refused):
+        return drafted
+    catalogue = weighed(catalogue, [drafted])
+    (found,) = dependencies_bind([drafted], workspace.tenant_id)
+    if isinstance(found, Refused):
+        return found
+    decision = decision_of(judge([found], catalogue, now)[0], catalogue, now)
+    decision.reservation_id = decision.expires_at = None
+    transaction.set_rollback(True)
+    return decision
+
+
+@transaction.atomic
+def job_rehearse_again(job: Job, now: datetime) -> Rehearsed:
+    """Return how admission stands now for a job that is stored; the row is not changed.
+
+    A deferred or denied job is judged anew, against the backlog only if that turned it away. Of any
+    other it is told what may have changed since it was let in. Raises `PolicyVersion.DoesNotExist`.
+    """
+    as_new = job.state == JobState.DENIED and job.reason in _BY_COUNT
+    catalogue = catalogue_load(job.workspace, now, counted=as_new)
+    asked = _draft(job, catalogue)
+    if job.state not in _ASKED_ANEW:
+        facts = _let_in(job, asked, catalogue, now)
+        return Rehearsed(facts=facts, answer=None, budgets=_budgets(job, now))
+    if as_new:
+        catalogue = weighed(catalogue, [asked])
+    (judged,) = judge([asked], catalogue, now, waits_already=not as_new)
+    found = Rehearsed(facts=judged.facts, answer=judged.answer, budgets=_budgets(job, now))
+    transaction.set_rollback(True)
+    return found
+
+
+def _draft(job: Job, catalogue: Catalogue) -> Draft:
+    policy = catalogue.policy
+    rule = policy.class_named(job.job_class) or policy.class_named(policy.default_class)
+    return Draft(
+        job=copy(job),
+        workflow=job.workflow,
+        rule=rule or ClassRule(name=job.job_class),
+        cost=job.cost or job.workflow.cost,
+        not_before=job.wake_at if job.reason == Reason.NOT_BEFORE else None,
+        bound_by_quota=True,
+        open_dependencies=open_dependencies([job.id])[job.id],
+    )
+
+
+def _let_in(job: Job, asked: Draft, catalogue: Catalogue, now: datetime) -> Facts:
+    return Facts(
+        now=now.timestamp(),
+        cost=asked.cost,
+        most=ceiling(core_pool(job.pool), uses_reserve=asked.rule.uses_reserve),
+        deadline=job.deadline.timestamp() if job.deadline else None,
+        tenant_held=catalogue.settings.held,
+        open_dependencies=max(asked.open_dependencies, int(job.reason == Reason.DEPENDENCY)),
+    )
+
+
+def _budgets(job: Job, now: datetime) -> tuple[BudgetStanding, ...]:
+    return tuple(
+        budgets_standing(job_id=job.id, tenant_id=job.tenant_id, chain=chain_of(job), now=now)
+    )
