@@ -228,5 +228,6 @@ live.subscribe("e", { topic: "events", pool, n: 60 });
 order.pool(pool);
 order.start();
 live.open();
+watchAlerts();
 setInterval(age, 250);
 setInterval(() => !paused && live.view("s") && drawTimed(new Set(["q", "s"]), live.view("h")), 1000);

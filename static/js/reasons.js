@@ -11,6 +11,7 @@ const SHORT = {
   job_paused: ["circle-pause", "Paused"],
   own_limit: ["gauge", "Own limit reached"],
   shared_limit: ["gauge", "Shared limit reached"],
+  rate_window: ["gauge", "Rate limit reached"],
   no_executor: ["unplug", "No executor"],
   executor_busy: ["server", "Executors are busy"],
   never_fits: ["ban", "Never fits"],
