@@ -221,6 +221,7 @@ WORKER_LEASE_S = env.float("TELEMACHUS_WORKER_LEASE_S", default=3.0)
 SNAPSHOT_EVERY_S = env.float("TELEMACHUS_SNAPSHOT_EVERY_S", default=2.0)
 QUEUE_POLICY = env.str("TELEMACHUS_QUEUE_POLICY", default="")
 """Dotted path of a class that replaces admit, order or place (scheduling.core.policy.seam)."""
+WEBHOOK_ALLOW_PRIVATE = env.bool("TELEMACHUS_WEBHOOK_ALLOW_PRIVATE", default=False)
 RESERVATION_LIFE_S = env.float("TELEMACHUS_RESERVATION_LIFE_S", default=86_400.0)
 MODEL_API_KEYS = env.dict("TELEMACHUS_MODEL_API_KEYS", default={})
 

@@ -100,7 +100,7 @@ def tenant_weight(*, tenant_id: uuid.UUID, weight: int, acting_user: str, reason
     """
     if not 0 <= weight <= MAX_WEIGHT:
         raise ControlRefused("weight", f"A weight is 0 (hold) to {MAX_WEIGHT}, not {weight}.")
-    tenant = Tenant.objects.select_for_update().get(id=tenant_id)
+    tenant = Tenant.objects.select_for_update(no_key=True).get(id=tenant_id)
     before = {"weight": tenant.weight, "held": tenant.held}
     tenant.held = weight == 0
     tenant.weight = weight or tenant.weight

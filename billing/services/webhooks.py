@@ -36,7 +36,7 @@ class Hooked:
 
 def private_allowed() -> bool:
     """Say whether this installation lets webhooks go to private addresses and over plain HTTP."""
-    return bool(getattr(settings, "WEBHOOK_ALLOW_PRIVATE", False))
+    return bool(settings.WEBHOOK_ALLOW_PRIVATE)
 
 
 def secret_of(endpoint: WebhookEndpoint) -> str:

@@ -104,7 +104,7 @@ def executor_put(
     _check_executor(settings)
     _check_price(settings)
     wanted = asdict(settings) | {name: list(getattr(settings, name)) for name in _LISTS}
-    row = Executor.objects.select_for_update().filter(slug=slug).first()
+    row = Executor.objects.select_for_update(no_key=True).filter(slug=slug).first()
     if row is not None and row.pool_id != pool.id:
         sentence = f"Executor {slug!r} belongs to another pool."
         raise ControlRefused("slug", sentence)

@@ -39,7 +39,7 @@ def workflow_put(
             "expected_s", "Expected seconds are above 0; leave them out if unknown."
         )
     wanted = {"pool": settings.pool.slug, "cost": cost, "expected_s": expected_s}
-    row = Workflow.objects.select_for_update().filter(tenant=tenant, slug=slug).first()
+    row = Workflow.objects.select_for_update(no_key=True).filter(tenant=tenant, slug=slug).first()
     before = {"pool": row.pool.slug, "cost": row.cost, "expected_s": row.expected_s} if row else {}
     row = row or Workflow(tenant=tenant, slug=slug, name=slug)
     row.pool, row.cost, row.expected_s = settings.pool, cost, expected_s

@@ -12,7 +12,7 @@ from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, admitted
 
 def queue_policy() -> QueuePolicy:
     """Return the queue policy; raise `ImproperlyConfigured` for a path that names none."""
-    path: str = getattr(settings, "QUEUE_POLICY", "")
+    path: str = settings.QUEUE_POLICY
     return _made(path) if path else BUILT_IN
 
 

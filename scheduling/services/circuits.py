@@ -30,7 +30,7 @@ def circuits_move(closings: Sequence[Closing], policy: Policy, now: datetime) ->
     }
     if not concerned:
         return
-    rows = Executor.objects.filter(id__in=concerned).order_by("id").select_for_update()
+    rows = Executor.objects.filter(id__in=concerned).order_by("id").select_for_update(no_key=True)
     for row in rows:
         own = [one for one in closings if one.locked.executor_id == row.id]
         circuit_save(row, _moved(row, own, policy, now))
