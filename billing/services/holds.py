@@ -46,6 +46,13 @@ class Closed:
     spend: dict[uuid.UUID, Decimal] = field(default_factory=dict)
     holds: dict[Place, Decimal] = field(default_factory=dict)
 
+    def with_holds_of(self, other: "Closed") -> "Closed":
+        """Return this with what another call is to give back, so that all is locked at once."""
+        places = self.holds.keys() | other.holds.keys()
+        none = Decimal(0)
+        sums = {p: self.holds.get(p, none) + other.holds.get(p, none) for p in places}
+        return Closed(spend=self.spend, holds=sums)
+
 
 def reservations_close(
     *, job_ids: Collection[uuid.UUID], state: str, now: datetime | None

@@ -11,7 +11,7 @@ booked in full (the overrun is reported), for work that was done has been paid f
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -52,12 +52,19 @@ class _Books:
 
 
 @transaction.atomic(savepoint=False)
-def settle(*, settlements: Sequence[Settlement], version: Version | None = None) -> list[Settled]:
+def settle(
+    *,
+    settlements: Sequence[Settlement],
+    version: Version | None = None,
+    released: Collection[uuid.UUID] = (),
+) -> list[Settled]:
     """Book what the attempts used, in one set; one answer a settlement, in the order given.
 
     Safe to repeat. `UnpricedModel` and `UsageConflict` undo the whole call and with it the
     caller's transaction, if there is one (settle alone what may be at fault).
     `version` is where the control clock stands, if the transaction has read it already.
+    `released` are jobs that end unrun with the set: what they hold is given back with it, for two
+    calls in one transaction could lock their budgets in a circle with another's.
     """
     prices_load({(s.provider, s.model) for s in settlements})
     priced: dict[Event, Priced] = {}
@@ -71,7 +78,9 @@ def settle(*, settlements: Sequence[Settlement], version: Version | None = None)
     fresh = events_book(list(priced.values()))
     repeats += [one for event, one in priced.items() if event not in fresh]
     booked = events_check(repeats)
-    done = _post([priced[event] for event in priced if event in fresh], drawn, places)
+    new = [priced[event] for event in priced if event in fresh]
+    given_back = reservations_close(job_ids=released, state="released", now=None)
+    done = _post(new, drawn, places, given_back)
     answers: list[Settled] = []
     for settlement in settlements:
         event = settlement.event
@@ -104,10 +113,11 @@ def _post(
     fresh: Sequence[Priced],
     drawn: dict[Event, list[Place]],
     places: dict[Place, tuple[Budget, Window]],
+    given_back: Closed,
 ) -> dict[Event, Settled]:
     """Close the reservations of ended jobs and move the balances of the new events."""
     ended = {one.settlement.job_id for one in fresh if one.settlement.final}
-    closed = reservations_close(job_ids=ended, state="settled", now=None)
+    closed = reservations_close(job_ids=ended, state="settled", now=None).with_holds_of(given_back)
     needed = {place: places[place] for one in fresh for place in drawn[one.settlement.event]}
     known = (budget for budget, _ in places.values())
     accounts = accounts_lock(needed | places_of(closed, known))

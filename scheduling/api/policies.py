@@ -5,6 +5,7 @@ all tenants. What a job met of it stands in that job's decisions.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from drf_spectacular.utils import extend_schema
@@ -151,14 +152,7 @@ class PolicyPublish(Endpoint):
     )
     def post(self, request: Request, number: int) -> Response:
         """Publish a draft, unless a later version was published since it was made."""
-        who = _operator(self.principal)
-        note = _note(_given(request, "note"))
-        _known(number)
-
-        def act() -> int:
-            return policy_publish(number=number, note=note, acting_user=who)
-
-        return _pulled(request, act)
+        return _versioned(request, self.principal, number, policy_publish)
 
 
 class PolicyRollBack(Endpoint):
@@ -173,14 +167,17 @@ class PolicyRollBack(Endpoint):
     )
     def post(self, request: Request, number: int) -> Response:
         """Publish a new version with the settings of one that was in force before."""
-        who = _operator(self.principal)
-        note = _note(_given(request, "note"))
-        _known(number)
+        return _versioned(request, self.principal, number, policy_roll_back)
 
-        def act() -> int:
-            return policy_roll_back(number=number, note=note, acting_user=who)
 
-        return _pulled(request, act)
+def _versioned(
+    request: Request, principal: Principal, number: int, lever: Callable[..., int]
+) -> Response:
+    """Pull a lever on one version, with the note that the request gives."""
+    who = _operator(principal)
+    note = _note(_given(request, "note"))
+    _known(number)
+    return _pulled(request, partial(lever, number=number, note=note, acting_user=who))
 
 
 def _operator(principal: Principal) -> str:

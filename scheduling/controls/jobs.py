@@ -24,7 +24,7 @@ from scheduling.events import nudge_on_commit
 from scheduling.models import Job
 from scheduling.models.job import LIVE
 from scheduling.selectors.policy import active_policy
-from scheduling.services.cancel import JobEnded, job_cancel
+from scheduling.services.cancel import jobs_stop
 from scheduling.services.stories import Told, events_write
 from tenants.controls import ControlRefused, record_change
 from tenants.models import Workspace
@@ -123,20 +123,19 @@ def jobs_cancel(
     Raises `Job.DoesNotExist`.
     """
 
-    def stop(job: Job) -> Step:
-        if job.state in ENDED_JOBS - {JobState.CANCELED}:
+    jobs = _locked(job_ids)
+    before = {job.id: _end(job) for job in jobs}
+    ended = {job.id for job in jobs if job.state in ENDED_JOBS - {JobState.CANCELED}}
+    going = [job for job in jobs if job.state not in ENDED_JOBS]
+    jobs_stop(jobs=going, acting_user=acting_user, reason=reason, now=now)
+
+    def told(job: Job) -> Step:
+        if job.id in ended:
             raise JobRefused("job_ended", f"The job is {job.state} already; nothing was changed.")
-        if job.state == JobState.CANCELED:
-            return Step(before=_end(job), after=_end(job))
-        try:
-            after = job_cancel(job_id=job.id, acting_user=acting_user, reason=reason, now=now)
-        except JobEnded as ended:  # it waited for one of the list, and has ended with it
-            return Step(before=_end(ended.job), after=_end(ended.job))
-        return Step(before=_end(job), after=_end(after))
+        return Step(before=before[job.id], after=_end(job))
 
     pull = _Pull(action="job_cancel", acting_user=acting_user, reason=reason)
-    jobs = _locked(job_ids)
-    return _numbered(jobs, [_step(job, stop) for job in jobs], pull)
+    return _numbered(jobs, [_step(job, told) for job in jobs], pull)
 
 
 def _locked(job_ids: Collection[uuid.UUID]) -> list[Job]:

@@ -1,6 +1,7 @@
 """Canceling jobs: at once where nothing runs, at the next boundary where something does."""
 
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.db import transaction
@@ -28,32 +29,46 @@ class JobEnded(Exception):
 def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetime) -> Job:
     """Cancel a job; a running one is asked to stop and ends when its worker says so.
 
-    What it held of its budgets is given back, and its tenant's jobs that wait for budget are
-    admitted anew; what waits for it to be done ends with it.
-
     A second cancel of a running job changes nothing. Raises `Job.DoesNotExist` and `JobEnded`.
     """
     job = Job.objects.select_for_update().get(id=job_id)
     if job.state in ENDED_JOBS:
         raise JobEnded(job)
-    if job.state == JobState.RUNNING and not _unclaimed_stop(job, now):
-        if not job.cancel_requested:
+    jobs_stop(jobs=[job], acting_user=acting_user, reason=reason, now=now)
+    return job
+
+
+def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: datetime) -> None:
+    """Cancel jobs that have not ended and whose rows the caller's transaction has locked.
+
+    What they held of their budgets is given back at once for all of them, and their tenants' jobs
+    that wait for budget are admitted anew; what waits for them to be done ends with them.
+    """
+    ending: list[Job] = []
+    for job in jobs:
+        if job.state != JobState.RUNNING or _unclaimed_stop(job, now):
+            _end(job, now)
+            _tell(job, "canceled", acting_user, reason)
+            ending.append(job)
+        elif not job.cancel_requested:
             _ask_to_stop(job)
             _tell(job, "cancel_requested", acting_user, reason)
-        return job
+    if not ending:
+        return
+    fallout = dependants_lock({job.id: False for job in ending})
+    release(job_ids=[*(job.id for job in ending), *fallout.lost], now=now)
+    deferred_wake({job.tenant_id for job in ending}, now)
+    dependants_settle(fallout, now)
+    nudge_on_commit()
+
+
+def _end(job: Job, now: datetime) -> None:
     job.state = job_move(JobState(job.state), JobEvent.CANCEL)
     job.reason, job.finished_at, job.wake_at, job.changed = Reason.CANCELED, now, None, True
     job.cancel_requested = True
     job.save(
         update_fields=["state", "reason", "finished_at", "wake_at", "changed", "cancel_requested"]
     )
-    fallout = dependants_lock({job.id: False})
-    release(job_ids=[job.id], now=now)
-    deferred_wake([job.tenant_id], now)
-    _tell(job, "canceled", acting_user, reason)
-    dependants_settle(fallout, now)
-    nudge_on_commit()
-    return job
 
 
 def _unclaimed_stop(job: Job, now: datetime) -> bool:

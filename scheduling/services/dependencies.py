@@ -7,9 +7,8 @@ Only jobs that exist can be named, so nothing waits for itself.
 Theory of the locks. Who submits locks the rows that it names, so that none of them ends between the
 look and the storing. Who ends a job has its row, then locks its dependants in the order of arrival,
 and only then the budgets: of two that end the last two dependencies of a job, the second sees what
-the first has written. Giving back what canceled dependants held comes behind the budgets of the set
-that ended; should that ever meet another in a circle, the server ends one and its set is settled
-again.
+the first has written. What canceled dependants held is given back together with what the ended jobs
+held, in one call, for two could lock their budgets in a circle with another's.
 """
 
 import uuid
@@ -20,7 +19,6 @@ from datetime import datetime
 
 from django.db import connection
 
-from billing.services.reservations import release
 from billing.services.sets import array
 from scheduling.core.states import ENDED_JOBS, JobEvent, JobState, job_sources
 from scheduling.core.types import Reason
@@ -128,7 +126,10 @@ def dependants_lock(ended: Mapping[uuid.UUID, bool]) -> Fallout:
 
 
 def dependants_settle(fallout: Fallout, now: datetime) -> None:
-    """Write what `dependants_lock` found: queue what waits no more, cancel what never can run."""
+    """Write what `dependants_lock` found: queue what waits no more, cancel what never can run.
+
+    The caller gives back what the lost ones held, with its own jobs'.
+    """
     told: list[Told] = []
     with connection.cursor() as cursor:
         if fallout.met:
@@ -140,7 +141,6 @@ def dependants_settle(fallout: Fallout, now: datetime) -> None:
             told += [_canceled(job, *why) for job, why in fallout.lost.items()]
     events_write(told)
     if fallout.lost:
-        release(job_ids=list(fallout.lost), now=now)
         deferred_wake({tenant for tenant, _ in fallout.lost.values()}, now)
 
 

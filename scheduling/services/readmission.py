@@ -9,7 +9,7 @@ from datetime import datetime
 
 from django.db import transaction
 
-from billing.services.reservations import renew, sweep_expired
+from billing.services.reservations import release, renew, sweep_expired
 from scheduling.core.states import JobEvent, JobState, job_sources
 from scheduling.core.types import ClassRule, Reason
 from scheduling.events import nudge_on_commit
@@ -57,7 +57,9 @@ def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
     drafts = [_draft(job, catalogue, waits[job.id]) for job in jobs]
     _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
     denied = {job.id: False for job in jobs if job.state == JobState.DENIED}
-    dependants_settle(dependants_lock(denied), now)
+    fallout = dependants_lock(denied)
+    release(job_ids=fallout.lost, now=now)
+    dependants_settle(fallout, now)
     return len(jobs)
 
 

@@ -82,7 +82,8 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     closings = [_closing(one, by_id[one.attempt_id].outcome, policy, now) for one in fresh]
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
-    costs = settle(settlements=booked + _late(stale, by_id), version=version)
+    late = _late(stale, by_id)
+    costs = settle(settlements=booked + late, version=version, released=fallout.lost)
     _write(closings, costs, policy, now)
     dependants_settle(fallout, now)
     return SettledSet(settled=len(fresh), stale=len(stale))

@@ -76,7 +76,7 @@ def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path):
         submit_all(system, dice)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
-            time.sleep(dice.uniform(0.5, 3.0) if SECONDS < 60 else dice.uniform(4.0, 16.0))
+            time.sleep(dice.uniform(0.5, 3.0) if SECONDS < 60 else dice.uniform(3.0, 10.0))
             monkey.strike()
         system.wait("the end of all jobs", lambda: ended(system) == JOBS, SECONDS + 120)
         system.wait("rest", lambda: violations(system) == {}, 15)

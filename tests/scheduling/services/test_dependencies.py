@@ -123,7 +123,7 @@ def test_a_deferred_dependant_ends_too_and_a_list_may_name_both(acme: Workspace)
     assert standing(later) == ("deferred", "not_before")
     changes = jobs_cancel(job_ids=[first.id, later.id], now=timezone.now(), **WHO)
     assert [one.refused for one in changes] == [None, None]
-    assert standing(later) == ("canceled", "dependency")
+    assert standing(later) == ("canceled", "canceled")
 
 
 def test_a_deferred_job_that_is_let_in_still_waits_for_what_it_named(
