@@ -55,7 +55,8 @@ def test_giving_up_a_former_epoch_ends_nobodys_lease() -> None:
     lease.give_up(1)
     lease.take("b")
     lease.give_up(1)
-    lease.renew(2)
+    assert lease.renew(2)
+    lease.require(2)
 
 
 @pytest.mark.django_db
