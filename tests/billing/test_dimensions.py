@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from billing.core.pricing import Usage
+from billing.core.dimensions import spent_by_dimension
+from billing.core.pricing import MeterCharge, Usage
 from billing.core.terms import DIMENSIONS
 from billing.models import Balance, Budget
 from billing.services.checks import balances_differ
@@ -87,3 +88,8 @@ def test_a_member_with_a_long_name_is_booked_like_any_other(shop):
     settle(settlements=[shop.used(job, Usage(output_total=100_000), chain=chain)])
     assert sums(budget) == ("1", "0")
     assert balances_differ() == []
+
+
+def test_a_meter_of_no_dimension_counts_as_spend_alone():
+    charge = MeterCharge(meter="retrieval", quantity=D(7), amount=D("0.5"))
+    assert spent_by_dimension([charge], tries=1) == {"spend": D("0.5"), "attempts": D(1)}
