@@ -65,6 +65,7 @@ DRAFTS = "    401    201     404    404       404      404    404    404    404"
 SETS = "      401    200+    200+   403       403      403    403    403    404"
 DEFAULTS = "  401    200     200    403       403      403    403    403    404"
 RAISES = "    401    200+    200+   404       404      403    404    404    404"
+UPS = "       401    200+    403    403       403      403    403    403    403"
 HOOKS = "     401    201+    201+   403       403      403    403    403    404"
 HOOK = "      401    200+    200+   404       404      404    404    404    404"
 OPEN = "      200    200     200    200       200      200    200    200    200"
@@ -112,6 +113,10 @@ CALLS = [
     post(f"{API}executors/main-sim/disable", SHARED, "executor_enable", **WHY),
     get(f"{API}limits", ANY_MEMBER),
     put(f"{API}limits", SHARED, "limit_set", scope="global", measure="running", value=9, **WHY),
+    get(f"{API}limits/raises", "401 200+ 200+ 200+ 200+ 200 200+ 200 200"),
+    post(f"{API}limits/raise", UPS, "limit_raise", scope="workspace", of="hush/hush-web",
+         measure="running", extra=1, ends_at="SOON", **WHY),
+    post(f"{API}limits/raises/UPLIFT/end", UPS, "limit_raise_end", **WHY),
     get(f"{API}audit", "401 200+ 200+ 200 200 200 200 200 200"),
     get(f"{API}budgets", "401 200+ 200+ 200 200 200+ 200 200 200"),
     get(f"{API}budgets", "401 200+ 200+ 200 200 200+ 200 200 404", tenant="hush"),
@@ -163,6 +168,8 @@ LEVERS = {
     "executor_capacity": "executor_capacity",
     "executor_drain": "executor_drain",
     "executor_enable": "executor_enable",
+    "limit_raise": "limit_raise",
+    "limit_raise_end": "limit_raise_end",
     "limit_set": "limit_set",
     "jobs_cancel": "job_cancel",
     "jobs_pause": "job_pause",

@@ -35,9 +35,11 @@ from scheduling.cockpit.limits import SocketCount
 from scheduling.cockpit.routing import socket_application
 from scheduling.controls.jobs import jobs_cancel, jobs_pause
 from scheduling.controls.policies import policy_draft
+from scheduling.controls.raises import LimitIncrease, limit_raise
 from scheduling.models import Executor, PolicyVersion
 from tenants.controls import control_number
 from tenants.ids import new_id
+from tenants.limits import workspace_limit
 from tenants.models import AuditEntry, Tenant, Workspace
 from tenants.services import member_add, workspace_create
 from tests.roles_table import CALLERS, CALLS, LEVERS, NO_ADDRESS, SOCKETS, Call
@@ -116,6 +118,10 @@ def things(web: Workspace) -> dict[str, str]:
     budget = make_budget(web, "5", scope="workspace", scope_id=web.id)
     increase = Increase(extra=Decimal(1), ends_at=now + timedelta(hours=1))
     raised = budget_escalate(budget_id=budget, increase=increase, now=now, **WHO)
+    workspace_limit(workspace_id=web.id, max_running=9, **WHO)
+    more = LimitIncrease(extra=1, ends_at=increase.ends_at)
+    subject = ("workspace", str(web.id), "running")
+    uplift = limit_raise(subject=subject, increase=more, now=now, **WHO)
     url = "https://hush-web.example.org/"
     made = {
         "JOB": jobs[0],
@@ -123,6 +129,7 @@ def things(web: Workspace) -> dict[str, str]:
         "ENDED": jobs[2],
         "BUDGET": budget,
         "RAISE": raised.id,
+        "UPLIFT": uplift.id,
         "HOOK": webhook_add(tenant_id=web.tenant_id, url=url, **WHO).endpoint.id,
         "DRAFT": PolicyVersion.objects.get(state="draft").number,
         "RETIRED": PolicyVersion.objects.filter(state="retired")[0].number,
@@ -170,7 +177,7 @@ def test_every_route_and_method_is_in_the_table():
         for method in methods(pattern)
     }
     some = str(new_id())
-    ids = dict.fromkeys(("JOB", "PAUSED", "ENDED", "BUDGET", "RAISE", "HOOK"), some)
+    ids = dict.fromkeys(("JOB", "PAUSED", "ENDED", "BUDGET", "RAISE", "UPLIFT", "HOOK"), some)
     ids |= {"DRAFT": "2", "RETIRED": "1"}
     walked = {(resolve(address(call, ids)).route, call.method) for call in CALLS}
     framework = {("login/", "POST"), ("login/", "PUT")}  # the same for everybody

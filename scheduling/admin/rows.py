@@ -8,6 +8,7 @@ from scheduling.models import (
     Executor,
     Job,
     Limit,
+    LimitRaise,
     Mission,
     Pool,
     Workflow,
@@ -80,4 +81,12 @@ class LimitAdmin(ReadOnly):
     """Limits and rates; they are set over the API."""
 
     list_display = ["scope", "scope_id", "measure", "value"]
+    list_filter = ["scope", "measure"]
+
+
+@admin.register(LimitRaise)
+class LimitRaiseAdmin(ReadOnly):
+    """Escalations of limits, past and present."""
+
+    list_display = ["scope", "scope_id", "measure", "extra", "owner", "starts_at", "ends_at"]
     list_filter = ["scope", "measure"]

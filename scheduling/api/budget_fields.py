@@ -49,6 +49,18 @@ def moment(body: Mapping[str, Any], name: str) -> datetime | None:
     return found
 
 
+def term_read(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return from when to when something is raised, and who answers for it, as a `Term` has them."""
+    ends_at = moment(body, "ends_at")
+    if ends_at is None:
+        raise invalid(FieldError(field="ends_at", sentence="Must be given: it ends by itself."))
+    return {
+        "ends_at": ends_at,
+        "starts_at": moment(body, "starts_at"),
+        "owner": text(body, "owner", ""),
+    }
+
+
 def ceiling_read(body: Mapping[str, Any], tenant: uuid.UUID, scope_id: str) -> Ceiling:
     """Return what names a budget; the lever checks that each part of it is known."""
     anchor = body.get("anchor", 1)

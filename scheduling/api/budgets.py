@@ -34,7 +34,7 @@ from scheduling.api.budget_documents import (
     DefaultSetSerializer,
     EscalateSerializer,
 )
-from scheduling.api.budget_fields import ceiling_read, moment, number, text
+from scheduling.api.budget_fields import ceiling_read, number, term_read, text
 from scheduling.api.budget_scopes import (
     budgets_visible,
     may_set,
@@ -192,15 +192,7 @@ class EscalateBudget(BudgetLever):
 
     def change(self, target: uuid.UUID, body: Mapping[str, Any]) -> Callable[..., int]:
         """Return the escalation."""
-        ends_at = moment(body, "ends_at")
-        if ends_at is None:
-            raise invalid(FieldError(field="ends_at", sentence="Must be given: it ends by itself."))
-        increase = Increase(
-            extra=number(body, "extra"),
-            ends_at=ends_at,
-            starts_at=moment(body, "starts_at"),
-            owner=text(body, "owner", ""),
-        )
+        increase = Increase(extra=number(body, "extra"), **term_read(body))
         tenant, now = self.budget(target).tenant_id, timezone.now()
         raised = partial(budget_escalate, budget_id=target, increase=increase, now=now)
         return _waking(tenant, lambda **by: raised(**by).number)

@@ -68,9 +68,13 @@ class Target:
 
 
 class Lever(Endpoint):
-    """The address of a lever on a setting: `takes` are the fields of its body beside the reason."""
+    """The address of a lever on a setting: `takes` are the fields of its body beside the reason.
+
+    `answers` says how its entry of the audit goes out.
+    """
 
     takes: ClassVar[tuple[str, ...]] = ()
+    answers: ClassVar[type[AuditSerializer]] = AuditSerializer
 
     def find(self, **names: str) -> Target:
         """Return what the address names; raise `Hidden`, or a 403 for who may only see it."""
@@ -91,7 +95,7 @@ class Lever(Endpoint):
             number = change(acting_user=who, reason=reason)
             nudge_on_commit()
             entry = AuditEntry.objects.select_related("tenant").get(number=number)
-            return Answer(status=200, body=dict(AuditSerializer(entry).data))
+            return Answer(status=200, body=dict(self.answers(entry).data))
 
         place = target.place()
         if place is None:

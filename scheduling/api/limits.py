@@ -24,43 +24,53 @@ from scheduling.api.levers import (
     operator_only,
     whole_or_none,
 )
-from scheduling.api.problems import invalid
+from scheduling.api.limit_names import OF, id_of, names, told_of
 from scheduling.api.serializers import Shown
 from scheduling.controls.limits import limit_set
-from scheduling.models import Executor, Limit, Pool
+from scheduling.models import Limit
 from scheduling.models.limit import EVERYTHING, MEASURES, SCOPES
 from scheduling.selectors.limits import LimitInUse, limits_in_use
-from scheduling.services.drafts import FieldError
-from tenants.controls import ControlRefused
-from tenants.models import Tenant
 from tenants.rbac import Permission, Principal, reach
 
 EXACT = ("scope", "measure")
-_OF = "A slug of a pool, executor or tenant, a provider, a user or a key; all for the scope global."
 
 
 class LimitSetSerializer(ReasonSerializer):
     """A limit to set; value null lifts it."""
 
     scope = serializers.ChoiceField(SCOPES)
-    of = serializers.CharField(max_length=200, required=False, default=EVERYTHING, help_text=_OF)
+    of = serializers.CharField(max_length=200, required=False, default=EVERYTHING, help_text=OF)
     measure = serializers.ChoiceField(MEASURES)
     value = serializers.IntegerField(min_value=1, allow_null=True)
 
 
+class LimitEscalationSerializer(Shown):
+    """A raise in force."""
+
+    id = serializers.UUIDField()
+    extra = serializers.IntegerField()
+    owner = serializers.CharField()
+    reason = serializers.CharField()
+    starts_at = serializers.DateTimeField()
+    ends_at = serializers.DateTimeField()
+
+
 class LimitInUseSerializer(Shown):
-    """A limit; `in_use` counts live jobs, or the requests or tokens of the last 60 seconds."""
+    """A limit; `in_force` has the escalations in force in it, `in_use` counts live jobs, or the
+    requests or tokens of the last 60 seconds."""
 
     scope = serializers.ChoiceField(SCOPES, source="limit.scope")
-    of = serializers.SerializerMethodField(help_text=_OF)
+    of = serializers.SerializerMethodField(help_text=OF)
     measure = serializers.ChoiceField(MEASURES, source="limit.measure")
     value = serializers.IntegerField(source="limit.value")
+    in_force = serializers.IntegerField()
     in_use = serializers.IntegerField()
+    escalations = LimitEscalationSerializer(many=True)
 
     def get_of(self, row: LimitInUse) -> str:
         """Return whose limit it is, by the names that the context has looked up."""
-        names: Mapping[str, str] = self.context["names"]
-        return names.get(row.limit.scope_id, row.limit.scope_id)
+        known: Mapping[str, str] = self.context["names"]
+        return known.get(row.limit.scope_id, row.limit.scope_id)
 
 
 class Limits(Lever):
@@ -83,7 +93,7 @@ class Limits(Lever):
         """List the limits that the caller may see."""
         query = request.query_params
         rows = _visible(self.principal, {name: query[name] for name in EXACT if name in query})
-        context = {"names": _names()}
+        context = {"names": names()}
         return Response(LimitInUseSerializer(limits_in_use(rows), many=True, context=context).data)
 
     @extend_schema(
@@ -106,21 +116,13 @@ class Limits(Lever):
         """Return the setting of the limit."""
         scope = text(body, "scope")
         return partial(
-            _set,
+            told_of,
+            limit_set,
             scope=scope,
-            scope_id=_id_of(scope, text(body, "of", EVERYTHING)),
+            scope_id=id_of(scope, text(body, "of", EVERYTHING)),
             measure=text(body, "measure"),
             value=whole_or_none(body, "value"),
         )
-
-
-def _set(**asked: Any) -> int:  # noqa: ANN401 - the lever's own arguments
-    """Pull the lever; what is wrong with the id is told of the field that names it here."""
-    try:
-        return limit_set(**asked)
-    except ControlRefused as refused:
-        field = "of" if refused.field == "scope_id" else refused.field
-        raise ControlRefused(field, refused.sentence) from refused
 
 
 def _visible(principal: Principal, asked: Mapping[str, str]) -> list[Limit]:
@@ -129,23 +131,3 @@ def _visible(principal: Principal, asked: Mapping[str, str]) -> list[Limit]:
     if not within.everywhere:
         rows = rows.filter(scope="tenant", scope_id__in=[str(one) for one in within.tenants])
     return list(rows)
-
-
-def _names() -> dict[str, str]:
-    """Return the slugs of what is named by its id."""
-    return {
-        str(one): slug
-        for rows in (Pool.objects, Executor.objects, Tenant.objects)
-        for one, slug in rows.values_list("id", "slug")
-    }
-
-
-def _id_of(scope: str, named: str) -> str:
-    """Return what a limit of the scope is kept under, given its name; raise a 400 `Problem`."""
-    kinds = {"pool": Pool.objects, "executor": Executor.objects, "tenant": Tenant.objects}
-    if scope not in kinds:
-        return named
-    found = kinds[scope].filter(slug=named).values_list("id", flat=True).first()
-    if found is None:
-        raise invalid(FieldError(field="of", sentence=f"There is no {scope} {named!r}."))
-    return str(found)

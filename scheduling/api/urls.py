@@ -21,6 +21,7 @@ from scheduling.api.job_levers import (
     ResumeJob,
 )
 from scheduling.api.jobs import JobDetail, Jobs
+from scheduling.api.limit_raises import EndLimitRaise, LimitRaises, RaiseLimit
 from scheduling.api.limits import Limits
 from scheduling.api.policies import (
     Policies,
@@ -102,6 +103,9 @@ urlpatterns = [
     path("executors/<slug:slug>/undrain", UndrainExecutor.as_view(), name="executor-undrain"),
     path("executors/<slug:slug>/capacity", ExecutorCapacity.as_view(), name="executor-capacity"),
     path("limits", Limits.as_view(), name="limits"),
+    path("limits/raise", RaiseLimit.as_view(), name="limit-raise"),
+    path("limits/raises", LimitRaises.as_view(), name="limit-raises"),
+    path("limits/raises/<uuid:raise_id>/end", EndLimitRaise.as_view(), name="limit-raise-end"),
     path("audit", Audit.as_view(), name="audit"),
     path("budgets", Budgets.as_view(), name="budgets"),
     path("budgets/defaults", BudgetDefaults.as_view(), name="budget-defaults"),

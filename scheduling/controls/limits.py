@@ -4,31 +4,40 @@ A new limit acts on the backlog that is there; what runs above it runs on.
 """
 
 import uuid
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from django.db import transaction
 
 from scheduling.events import nudge_on_commit
-from scheduling.models import Executor, Limit, Pool
+from scheduling.models import Executor, Limit, Pool, Workflow
 from scheduling.models.limit import (
+    COLUMN_SCOPES,
     EVERYTHING,
     MEASURES,
     RATE_SCOPES,
     RUNNING,
     RUNNING_SCOPES,
-    SCOPES,
 )
 from tenants.controls import ControlRefused, record_change
 from tenants.limits import MAX_CAP
-from tenants.models import Tenant
+from tenants.models import Tenant, Workspace
 
 MAX_RATE = 1_000_000_000_000
 LONGEST_ID = 200
 LONGEST_TARGET = 64
 """So much of an id the audit is searched by; the whole of it is in the change."""
-_COLUMNS = ("tenant", "workspace", "workflow")
-_Rows: TypeAlias = type[Pool] | type[Executor] | type[Tenant]
-_ROWS: dict[str, _Rows] = {"pool": Pool, "executor": Executor, "tenant": Tenant}
+_Row: TypeAlias = Pool | Executor | Tenant | Workspace | Workflow
+_ROWS: Mapping[str, type[_Row]] = MappingProxyType(
+    {
+        "pool": Pool,
+        "executor": Executor,
+        "tenant": Tenant,
+        "workspace": Workspace,
+        "workflow": Workflow,
+    }
+)
 
 
 @transaction.atomic
@@ -47,7 +56,7 @@ def limit_set(
     """
     _check_measure(scope, measure)
     _check_value(measure, value)
-    tenant = _check_target(scope, scope_id)
+    tenant = target_check(scope, scope_id)
     mine = Limit.objects.filter(scope=scope, scope_id=scope_id, measure=measure)
     before = mine.select_for_update().values_list("value", flat=True).first()
     if value is None:
@@ -68,16 +77,22 @@ def limit_set(
 
 
 def _check_measure(scope: str, measure: str) -> None:
+    if measure == RUNNING and scope in COLUMN_SCOPES:
+        sentence = f"A {scope}'s running cap is set at its own address, .../limits."
+        raise ControlRefused("scope", sentence)
+    measure_check(scope, measure, RUNNING_SCOPES)
+
+
+def measure_check(scope: str, measure: str, running_scopes: Sequence[str]) -> None:
+    """Raise `ControlRefused` for a scope or measure that is none, or that do not go together."""
     if measure not in MEASURES:
         sentence = f"A limit is on one of {', '.join(MEASURES)}, not {measure!r}."
         raise ControlRefused("measure", sentence)
-    if measure == RUNNING and scope in _COLUMNS:
-        sentence = f"A {scope}'s running cap is set at its own address, .../limits."
+    known = sorted({*running_scopes, *RATE_SCOPES})
+    if scope not in known:
+        sentence = f"A limit is of one of {', '.join(known)}, not {scope!r}."
         raise ControlRefused("scope", sentence)
-    if scope not in SCOPES:
-        sentence = f"A limit is of one of {', '.join(SCOPES)}, not {scope!r}."
-        raise ControlRefused("scope", sentence)
-    fitting = RUNNING_SCOPES if measure == RUNNING else RATE_SCOPES
+    fitting = running_scopes if measure == RUNNING else RATE_SCOPES
     if scope not in fitting:
         sentence = f"A limit on {measure} is of one of {', '.join(fitting)}, not {scope}."
         raise ControlRefused("measure", sentence)
@@ -90,8 +105,8 @@ def _check_value(measure: str, value: int | None) -> None:
         raise ControlRefused("value", sentence)
 
 
-def _check_target(scope: str, scope_id: str) -> Tenant | None:
-    """Raise `ControlRefused` for what there is not; return the tenant whose limit it is."""
+def target_check(scope: str, scope_id: str) -> Tenant | None:
+    """Return the tenant whose limit it is; raise `ControlRefused` for what there is not."""
     if not scope_id.strip() or len(scope_id) > LONGEST_ID or not scope_id.isprintable():
         sentence = f"Name the {scope} that is limited, in 1 to {LONGEST_ID} characters."
         raise ControlRefused("scope_id", sentence)
@@ -108,4 +123,6 @@ def _check_target(scope: str, scope_id: str) -> Tenant | None:
         row = None
     if row is None:
         raise ControlRefused("scope_id", f"There is no {scope} {scope_id!r}.")
+    if isinstance(row, Workspace | Workflow):
+        return row.tenant
     return row if isinstance(row, Tenant) else None

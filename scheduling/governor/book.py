@@ -14,7 +14,7 @@ from statistics import fmean
 
 from scheduling.core.eta.calibration import Checked
 from scheduling.core.order.order import Order
-from scheduling.core.policy.limits import KEY_CAP, Limits
+from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.state import PoolState
 from scheduling.core.states import LIVE_ATTEMPTS, JobState
@@ -23,6 +23,7 @@ from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
 from scheduling.selectors.limits import recent_dispatches
+from scheduling.selectors.policy import caps_by_default
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Book:
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""
-        defaults = {**KEY_CAP, **self.config.policy.default_caps.by_scope()}
+        defaults = caps_by_default(self.config.policy)
         self.limits = Limits(self.config.caps, defaults=defaults)
         self._set_rates()
         for pool_id in self.config.pools:
@@ -198,8 +199,10 @@ class Book:
             self._reconfigure_pool(state, pool_id, before)
 
     def opens_at(self) -> float:
-        """Return when the next rate window opens for a job that waits for it (epoch seconds)."""
-        return min((state.opens_at for state in self.states.values()), default=inf)
+        """Return when time alone changes what may start: a rate window opens for a job that waits
+        for it, or a raise of a limit begins or ends (epoch seconds)."""
+        windows = min((state.opens_at for state in self.states.values()), default=inf)
+        return min(windows, self.config.changes_at)
 
     def cost_of(self, row: JobRow) -> int:
         """Return the job's own cost, else its workflow's present one."""

@@ -22,7 +22,7 @@ _CORRECTIONS = (
 
 def book_load(now: float) -> Book:
     """Build the leader's memory from the rows."""
-    config = config_load()
+    config = config_load(now=now)
     durations = Durations(config.policy.default_expected_s, given_seconds(config))
     durations.load()
     book = Book(config, durations, queue_policy())

@@ -1,19 +1,35 @@
 """The settings that a governor schedules by, read as one picture and compared with the last."""
 
+import time
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import inf
 
 from django.db import connection
 
 from scheduling.core import types
 from scheduling.core.breaker import Circuit
+from scheduling.core.policy.raises import (
+    Raise,
+    caps_raised,
+    changes_at,
+    in_force,
+    rates_raised,
+)
 from scheduling.core.policy.settings import Policy
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
 from scheduling.models import Executor, Limit, Pool, Workflow
 from scheduling.models.limit import REQUESTS, RUNNING, TOKENS
-from scheduling.selectors.policy import active_policy, core_executor, core_pool
+from scheduling.selectors.policy import (
+    active_policy,
+    caps_by_default,
+    core_executor,
+    core_pool,
+)
+from scheduling.selectors.raises import core_raise, raises_open
 from tenants.controls import control_number
 from tenants.models import Tenant, Workspace
 
@@ -77,7 +93,9 @@ class ExecutorFacts:
 class Config:
     """All settings at one control number, keyed by id as text; `threads` live ones by kind.
 
-    `caps` are the running limits and `rates` those a minute, by the keys that jobs count under.
+    `caps` are the running limits and `rates` those a minute, by the keys that jobs count under, with
+    the escalations in force (`raised`, of all in `raises`) on top of `base_caps` and `base_rates`;
+    at `changes_at` (epoch seconds) others are.
     """
 
     control: int
@@ -92,18 +110,28 @@ class Config:
     threads: dict[str, int] = field(default_factory=dict)
     caps: dict[LimitKey, int] = field(default_factory=dict)
     rates: dict[LimitKey, Rate] = field(default_factory=dict)
+    base_caps: dict[LimitKey, int] = field(default_factory=dict)
+    base_rates: dict[LimitKey, Rate] = field(default_factory=dict)
+    raises: tuple[Raise, ...] = ()
+    raised: tuple[Raise, ...] = ()
+    changes_at: float = inf
 
 
-def config_load(run_s: Mapping[str, float] = {}, before: Config | None = None) -> Config:
+def config_load(
+    run_s: Mapping[str, float] = {}, before: Config | None = None, now: float | None = None
+) -> Config:
     """Read all settings; the control number first, so that a later change is seen again.
 
     `run_s` are the mean run times by executor, as far as they were measured. With `before`, what
-    only levers change is read anew only if a lever was moved since.
+    only levers change is read anew only if a lever was moved since. `now` is the time whose
+    escalations are in force (epoch seconds; None: the present).
     """
+    now = time.time() if now is None else now
     control = control_number()
     rows = list(Executor.objects.order_by("slug"))
     threads = _threads()
-    config = _levers(control) if before is None or before.control != control else before
+    config = _levers(control, now) if before is None or before.control != control else before
+    config = _raised(config, now)
     return replace(
         config,
         executors=_executors(rows, threads, run_s, config.caps),
@@ -112,15 +140,17 @@ def config_load(run_s: Mapping[str, float] = {}, before: Config | None = None) -
     )
 
 
-def _levers(control: int) -> Config:
-    """Return what only levers change, with no executors."""
+def _levers(control: int, now: float) -> Config:
+    """Return what only levers change, with no executors and with nothing raised yet."""
     tenants = list(Tenant.objects.all())
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
     limits = list(Limit.objects.all())
+    policy, raises = active_policy(), _raises(now)
+    caps = _caps(tenants, workspaces, workflows) | _running(limits)
     return Config(
         control=control,
-        policy=active_policy(),
+        policy=policy,
         pools={str(pool.id): core_pool(pool) for pool in Pool.objects.all()},
         pool_slugs={str(pool.id): pool.slug for pool in Pool.objects.all()},
         executors={},
@@ -128,8 +158,21 @@ def _levers(control: int) -> Config:
         tenants={str(one.id): _tenant(one) for one in tenants},
         workspaces={str(one.id): _workspace(one) for one in workspaces},
         workflows={str(one.id): _workflow(one) for one in workflows},
-        caps=_caps(tenants, workspaces, workflows) | _running(limits),
-        rates=_rates(limits),
+        base_caps=_defaults(policy, raises) | caps,
+        base_rates=_rates(limits),
+        raises=raises,
+    )
+
+
+def _raised(config: Config, now: float) -> Config:
+    """Return the settings with the escalations on top that are in force."""
+    raised = in_force(config.raises, now)
+    return replace(
+        config,
+        caps=caps_raised(config.base_caps, raised),
+        rates=rates_raised(config.base_rates, raised),
+        raised=raised,
+        changes_at=changes_at(config.raises, now),
     )
 
 
@@ -167,6 +210,19 @@ def _caps(
     for scope, rows in (("tenant", tenants), ("workspace", workspaces), ("workflow", workflows)):
         caps |= {(scope, str(row.id)): row.max_running for row in rows if row.max_running}
     return caps
+
+
+def _raises(now: float) -> tuple[Raise, ...]:
+    rows = raises_open(datetime.fromtimestamp(now, tz=UTC))
+    return tuple(core_raise(row) for row in rows)
+
+
+def _defaults(policy: Policy, raises: tuple[Raise, ...]) -> dict[LimitKey, int]:
+    """Return the policy's caps of the keys that are raised, each a base unless it has its own."""
+    defaults = caps_by_default(policy)
+    return {
+        one.key: defaults[one.key[0]] for one in raises if one.running and one.key[0] in defaults
+    }
 
 
 def _running(limits: list[Limit]) -> dict[LimitKey, int]:

@@ -18,6 +18,7 @@ from django.db import connection
 from scheduling.core.types import Placement
 from scheduling.governor.book import Book
 from scheduling.governor.config import LIST_MOST, LIST_S
+from scheduling.governor.escalations import escalations_told
 from scheduling.governor.lease import require
 from scheduling.governor.rows import AttemptRow
 from scheduling.governor.statements import DISPATCH, REMEMBER
@@ -43,6 +44,7 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
     ids = [str(new_id()) for _ in placements]
     with connection.cursor() as cursor:
         columns = _columns(book, placements, ids) | _memory_columns(book)
+        columns["raised"] = escalations_told(book, placements, pool)
         cursor.execute(DISPATCH, columns | _versions(book) | {"epoch": epoch})
         made = {row[1]: (row[0], int(row[2])) for row in cursor.fetchall()}
     if not made:

@@ -100,6 +100,9 @@ def scene_of(
         rehearsed=rehearsed,
         within=viewer.within,
         amounts=viewer.amounts,
+        raised=book.config.raised,
+        caps=book.config.base_caps,
+        rates=book.config.base_rates,
     )
 
 
@@ -144,7 +147,7 @@ def _ahead(header: Header, rows: Rows, job: uuid.UUID) -> Ahead | None:
 
 
 def _book(job: Job, waiting: Collection[uuid.UUID], header: Header | None, at: datetime) -> Book:
-    config = config_load()
+    config = config_load(now=at.timestamp())
     if header is not None and at.timestamp() - header.at < FRESH_S:
         _take_slots(config, header)
     durations = Durations(config.policy.default_expected_s, given_seconds(config))

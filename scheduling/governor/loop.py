@@ -177,11 +177,13 @@ class Leader:
         with connection.cursor() as cursor:
             cursor.execute(CONTROL)
             row = cursor.fetchone()
-        if row is not None and row[0] != self._control:
+        moved = row is not None and row[0] != self._control
+        if moved or now_s() >= self.book.config.changes_at:
             self._reconfigure()
 
     def _reconfigure(self, *, all_anew: bool = False) -> None:
-        config = config_load(self.book.run_s(), None if all_anew else self.book.config)
+        known = None if all_anew else self.book.config
+        config = config_load(self.book.run_s(), known, now=now_s())
         self._control = config.control
         if config == self.book.config:
             return

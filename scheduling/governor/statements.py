@@ -70,10 +70,10 @@ DISPATCH = f"""
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
         %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[], %(names)s::text[],
         %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
-        %(eta_high)s::timestamptz[]
+        %(eta_high)s::timestamptz[], %(raised)s::jsonb[]
     ) WITH ORDINALITY AS x(
         job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
-        reason, name, eta_at, eta_finish, eta_low, eta_high, place
+        reason, name, eta_at, eta_finish, eta_low, eta_high, raised, place
     )
 ), free AS MATERIALIZED (
     SELECT j.id FROM scheduling_job j, lead, asked
@@ -102,7 +102,7 @@ DISPATCH = f"""
     SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
         jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
             'cost', asked.cost, 'fence', placed.fence, 'policy', %(policy)s::int,
-            'control', %(control)s::bigint), clock_timestamp()
+            'control', %(control)s::bigint) || asked.raised, clock_timestamp()
     FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
 ), {MEMORY}
 SELECT id::text, job_id::text, fence FROM made

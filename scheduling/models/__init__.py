@@ -9,6 +9,7 @@ from scheduling.models.governor import GovernorLease, Worker
 from scheduling.models.idempotency import IdempotencyRecord
 from scheduling.models.job import Job
 from scheduling.models.limit import Limit
+from scheduling.models.limit_raise import LimitRaise
 from scheduling.models.memory import ServiceMemory
 from scheduling.models.policy import PolicyVersion
 from scheduling.models.pool import Pool
@@ -24,6 +25,7 @@ __all__ = [
     "JobDependency",
     "JobEvent",
     "Limit",
+    "LimitRaise",
     "Mission",
     "PolicyVersion",
     "Pool",

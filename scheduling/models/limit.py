@@ -15,6 +15,8 @@ REQUESTS = "requests_a_minute"
 TOKENS = "tokens_a_minute"
 RUNNING_SCOPES = ("global", "pool", "executor", "provider", "user", "key")
 RATE_SCOPES = ("provider", "tenant")
+COLUMN_SCOPES = ("tenant", "workspace", "workflow")
+"""Their running caps are columns of their own rows."""
 SCOPES = sorted({*RUNNING_SCOPES, *RATE_SCOPES})
 MEASURES = [RUNNING, REQUESTS, TOKENS]
 EVERYTHING = "all"

@@ -8,14 +8,16 @@ so no index is written for them.
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
+from django.utils import timezone
 
 from scheduling.core.policy.windows import SPAN_S, Dispatched
-from scheduling.models import Limit
+from scheduling.models import Limit, LimitRaise
 from scheduling.models.limit import EVERYTHING, RUNNING, TOKENS
+from scheduling.selectors.raises import raises_by_limit, subject_of
 
 _CLOCKS_APART_S = 60.0
 """By so much the clock that made an id may be behind the one that asks."""
@@ -41,10 +43,19 @@ WHERE a.state IN ('dispatched', 'running', 'stopping')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitInUse:
-    """A limit with what is in use of it: live jobs, or requests or tokens of the last minute."""
+    """A limit with what is in use of it: live jobs, or requests or tokens of the last minute.
+
+    `escalations` are those in force, `in_force` the limit with them.
+    """
 
     limit: Limit
     in_use: int
+    escalations: Sequence[LimitRaise] = ()
+
+    @property
+    def in_force(self) -> int:
+        """The limit as it holds now."""
+        return self.limit.value + sum(one.extra for one in self.escalations)
 
 
 def recent_dispatches() -> list[Dispatched]:
@@ -60,10 +71,11 @@ def limits_in_use(limits: Iterable[Limit]) -> list[LimitInUse]:
     rows = list(limits)
     running = _running() if any(row.measure == RUNNING for row in rows) else Counter()
     rates = _rates() if any(row.measure != RUNNING for row in rows) else (Counter(), Counter())
-    found = []
+    raised, found = raises_by_limit(timezone.now()), []
     for row in rows:
         counted = running if row.measure == RUNNING else rates[row.measure == TOKENS]
-        found.append(LimitInUse(limit=row, in_use=counted[row.scope, row.scope_id]))
+        used, raises = counted[row.scope, row.scope_id], raised.get(subject_of(row), ())
+        found.append(LimitInUse(limit=row, in_use=used, escalations=raises))
     return found
 
 

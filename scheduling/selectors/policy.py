@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from scheduling.core import types
 from scheduling.core.policy.document import policy_from_dict
+from scheduling.core.policy.limits import KEY_CAP
 from scheduling.core.policy.settings import Policy
 from scheduling.models import Executor, PolicyVersion, Pool
 from tenants.controls import Version, control_version
@@ -28,6 +29,11 @@ def _read(state: str, _version: Version) -> Policy:
 
 
 _policy = Remembered(_read)
+
+
+def caps_by_default(policy: Policy) -> dict[str, int]:
+    """Return the running caps of keys that have none of their own, by scope."""
+    return {**KEY_CAP, **policy.default_caps.by_scope()}
 
 
 def core_pool(pool: Pool) -> types.Pool:

@@ -34,6 +34,13 @@ class Rate:
             return False
         return self.tokens is None or spent == 0 or spent + tokens <= self.tokens
 
+    def plus(self, *, requests: int, tokens: int) -> "Rate":
+        """Return the rate with so much more of each that is limited."""
+        return Rate(
+            requests=None if self.requests is None else self.requests + requests,
+            tokens=None if self.tokens is None else self.tokens + tokens,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:

@@ -9,10 +9,12 @@ from types import MappingProxyType
 
 from scheduling.core.capacity import planned_end, shadow_of
 from scheduling.core.policy.explain import CAPACITY, Check, Misfit, Status, Walked, misfits
-from scheduling.core.policy.windows import Window
+from scheduling.core.policy.raises import cap_needs, rate_needs
+from scheduling.core.policy.windows import Rate, Window
 from scheduling.core.types import Executor, LimitKey, Reason
 from scheduling.models import Executor as ExecutorRow
 from scheduling.selectors.explanation.holders import holders, waiting
+from scheduling.selectors.explanation.raises import raises_of, room_made
 from scheduling.selectors.explanation.scene import Finding, Scene, Told
 from scheduling.selectors.explanation.words import counted
 from scheduling.selectors.queue import moment
@@ -38,7 +40,9 @@ def capacity(scene: Scene, check: Check, found: Walked) -> Finding:
     """Return what a check of capacity says, given what the walk said of the job."""
     facts = _FACTS[check](scene, found)
     if CAPACITY.get(found.reason, Check.RUN) is not check:
-        return Finding(check=check, status=Status.PASSED, sentence=_PASSES[check], facts=facts)
+        limits = (*facts.get("limits", ()), *facts.get("windows", ()))
+        said = _PASSES[check] + room_made(limits)
+        return Finding(check=check, status=Status.PASSED, sentence=said, facts=facts)
     return Finding(
         check=check,
         status=Status.WAITS,
@@ -88,13 +92,27 @@ def _window(scene: Scene, key: LimitKey, window: Window) -> Told:
     told: Told = {"scope": key[0]}
     if key[0] == "provider":
         told["provider"] = key[1]
-    return told | {
+    told |= {
         "requests": requests,
         "requests_a_minute": window.rate.requests,
         "tokens": tokens,
         "tokens_a_minute": window.rate.tokens,
         "opens_at": moment(window.opens_at(scene.core.tokens, scene.now)),
     }
+    return told | _rate_raised(scene, key, (requests, tokens))
+
+
+def _rate_raised(scene: Scene, key: LimitKey, used: tuple[int, int]) -> Told:
+    """Return a rate as it is set, and what is on top of it; nothing where nothing is."""
+    tokens = scene.core.tokens
+    raises = raises_of(scene, key, lambda one: rate_needs(one, scene.rates, used, tokens))
+    rate = scene.rates.get(key, Rate())
+    limited = {"requests": rate.requests, "tokens": rate.tokens}
+    raises = [one for one in raises if any(limited[name] for name in limited if name in one)]
+    if not raises:
+        return {}
+    base = {"requests_a_minute": rate.requests, "tokens_a_minute": rate.tokens}
+    return {"base": base, "escalations": raises}
 
 
 def _limits(scene: Scene, keys: Iterable[LimitKey]) -> list[Told]:
@@ -107,10 +125,18 @@ def _limit(scene: Scene, key: LimitKey, cap: int, running: int) -> Told:
     told: Told = {"scope": key[0], "running": running, "most": cap, "full": running >= cap}
     if key[0] == "key":
         told["key"] = key[1]
+    told |= _cap_raised(scene, key, running)
     if running < cap:
         return told
     held = (one for one in scene.live.values() if key in (*one.limits, *one.shared))
     return told | {"held_by": holders(scene, held)}
+
+
+def _cap_raised(scene: Scene, key: LimitKey, running: int) -> Told:
+    """Return a running limit as it is set, and what is on top of it; nothing where nothing is."""
+    raises = raises_of(scene, key, lambda one: cap_needs(one, scene.caps, running))
+    raises = [one for one in raises if "running" in one and key in scene.caps]
+    return {"base": scene.caps[key], "escalations": raises} if raises else {}
 
 
 def _executors(scene: Scene, _found: Walked) -> Told:
@@ -161,6 +187,7 @@ def _taken(scene: Scene, row: ExecutorRow, executor: Executor) -> Told:
         "slots": executor.slots,
         "running": len(on_it),
         "next_end": moment(min(ends, default=None)),
+        **_cap_raised(scene, ("executor", executor.id), len(on_it)),
     }
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from scheduling.core.policy.explain import Check, Status
 from scheduling.core.states import JobState
+from scheduling.selectors.explanation.raises import raises_placed_by
 from scheduling.selectors.explanation.scene import Finding, Scene, Told
 from scheduling.selectors.reasons import reason_sentence
 
@@ -24,6 +25,9 @@ def run(scene: Scene) -> Finding:
         "units": attempt.cost,
         "turn": attempt.turn,
     }
+    raises = raises_placed_by(scene, attempt)
+    if raises:
+        facts["escalations"] = raises
     if not runs:
         sentence = f"It ran on {attempt.executor.slug}."
         facts |= {"ended_at": attempt.ended_at, "error": attempt.error_class}

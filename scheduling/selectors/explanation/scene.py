@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -10,7 +10,10 @@ from billing.services.standing import BudgetStanding
 from scheduling.core import types
 from scheduling.core.admission import Answer, Facts
 from scheduling.core.policy.explain import Ahead, Check, Status
+from scheduling.core.policy.raises import Raise
 from scheduling.core.policy.state import PoolState
+from scheduling.core.policy.windows import Rate
+from scheduling.core.types import LimitKey
 from scheduling.models import Attempt, Decision, Job
 from tenants.rbac import Reach
 
@@ -45,7 +48,8 @@ class Scene:
     `state` holds the pool's queued jobs, or those at its front; `walked` says that all that stand
     in front of this one are there. `live` is what runs in any pool. `ahead` is the job's place as
     the order stood at `order_at`, None where it has none. `tenants` are slugs by id, `measured`
-    run times by workflow. `amounts`: who asks may see what the budgets have spent.
+    run times by workflow. `raised` are the escalations of limits in force, on top of `caps` and
+    `rates` as they are set. `amounts`: who asks may see what the budgets have spent.
     """
 
     at: datetime
@@ -63,6 +67,9 @@ class Scene:
     rehearsed: Rehearsed
     within: Reach
     amounts: bool
+    raised: tuple[Raise, ...] = ()
+    caps: Mapping[LimitKey, int] = field(default_factory=dict)
+    rates: Mapping[LimitKey, Rate] = field(default_factory=dict)
 
     @property
     def now(self) -> float:

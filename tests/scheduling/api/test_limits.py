@@ -49,10 +49,11 @@ def test_a_limit_is_set_by_name_listed_audited_and_lifted(
     assert (told["action"], told["after"]["running"], told["before"]["running"]) == (
         "limit_set", 5, None,
     )  # fmt: skip
-    listed = {"scope": scope, "of": of, "measure": "running", "value": 5, "in_use": 0}
+    listed = {"scope": scope, "of": of, "measure": "running", "value": 5, "in_force": 5,
+              "in_use": 0, "escalations": []}  # fmt: skip
     assert root.get("/limits").json() == [listed]
     assert put(root, scope=scope, of=of, measure="running", value=6).status_code == 200
-    assert root.get("/limits").json() == [listed | {"value": 6}]
+    assert root.get("/limits").json() == [listed | {"value": 6, "in_force": 6}]
     assert put(root, scope=scope, of=of, measure="running", value=None).status_code == 200
     assert root.get("/limits").json() == []
     assert AuditEntry.objects.filter(action="limit_set", actor="root").count() == 3
@@ -80,7 +81,7 @@ def test_a_tenants_rate_is_seen_by_who_sees_the_tenant_as_a_whole(
     put(root, **GOOD)
     boss = person(django_user_model, "boss", "tenant_admin", world.acme)
     told = [{"scope": "tenant", "of": "acme", "measure": "requests_a_minute",
-             "value": 5, "in_use": 0}]  # fmt: skip
+             "value": 5, "in_force": 5, "in_use": 0, "escalations": []}]  # fmt: skip
     assert boss.get("/limits").json() == told
     assert caller(world.web).get("/limits").json() == []
 
