@@ -146,7 +146,7 @@ CALLS = [
     get(f"{API}docs/", OPEN),
     get(API, NOTHING),
     get("api/", NOTHING),
-    get("", "302 200 200 200 200 302 200 200 200"),
+    get("", "302 200+ 200 200 200 302 200 200 200"),
     get("login/", "200 302 302 302 302 302 302 302 302"),
     get("costs/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),
     get("costs/export/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),

@@ -10,7 +10,7 @@ import { wireLevers } from "./levers.js";
 import { Live } from "./live.js";
 import { Order } from "./order.js";
 import * as reasons from "./reasons.js";
-import { drawEvents, drawExecutors, drawShares, isUsable } from "./side.js";
+import { drawEvents, drawExecutors, drawShares, isUsable, shownEvent } from "./side.js";
 import { Why } from "./why.js";
 
 const STALE_S = 15;
@@ -209,8 +209,8 @@ addEventListener("resize", () => redrawDepth(live.view("d"), newest()));
 const bar = (id) => live.view("l")?.rows.find((row) => row.id === id);
 const named = (topic) => (id) => live.view(topic)?.rows.find((row) => row.id === id);
 wireLevers({
-  job: (id) => order.row(id) ?? bar(id),
-  event: (job) => live.view("e")?.rows.find((row) => row.job === job),
+  job: (id) => order.row(id) ?? bar(id) ?? order.shown(id),
+  event: shownEvent,
   tenant: named("h"),
   executor: named("x"),
   pool: () => facts(live.view("s")),

@@ -66,3 +66,10 @@ export function keyed(parent, items, keyOf, make, update) {
   }
   for (const child of known.values()) child.remove();
 }
+
+// The focus goes back to the button that something was opened at; where that has left with its row,
+// to the order.
+export function focusBack(from) {
+  if (from?.isConnected) from.focus();
+  else one("#order-scroll")?.focus();
+}

@@ -1,8 +1,11 @@
 // The one dialog of levers: what is about to be done, its numbers, the reason; then the call.
 
-import { h, one, text } from "./dom.js";
+import { focusBack, h, one, text } from "./dom.js";
+import { now } from "./format.js";
+import { change } from "./lever-call.js";
 
 const SHOWN_MS = 8000;
+const HOUR_S = 3600;
 
 export class LeverDialog {
   #lever = null;
@@ -14,10 +17,11 @@ export class LeverDialog {
     this.form = one("#lever-form");
     this.form.addEventListener("submit", (event) => this.#submit(event));
     one("#lever-cancel").addEventListener("click", () => this.box.close());
-    this.box.addEventListener("close", () => this.#from?.isConnected && this.#from.focus());
+    this.box.addEventListener("close", () => focusBack(this.#from));
   }
 
-  // A lever is { title, says, path, fields: [{ name, label, value, min, max, options }], body, done }.
+  // A lever is { title, says, path, method, fields, body, done, after }; `after` is called when it
+  // has been pulled. See `fieldOf` for a field.
   open(lever, from) {
     this.#lever = lever;
     this.#from = from;
@@ -26,8 +30,16 @@ export class LeverDialog {
     one("#lever-fields").replaceChildren(...(lever.fields ?? []).map(fieldOf));
     one("#lever-reason").value = "";
     this.#fault("");
+    this.#lift(from.closest("dialog:modal"));
     this.box.showModal();
     (one("#lever-fields input, #lever-fields select") ?? one("#lever-reason")).focus();
+  }
+
+  // What is behind a modal dialog is neither seen nor read out: the last word goes into it.
+  #lift(list) {
+    const word = one("#lever-done");
+    if (list) list.append(word);
+    list?.addEventListener("close", () => document.body.append(word), { once: true });
   }
 
   async #submit(event) {
@@ -35,9 +47,10 @@ export class LeverDialog {
     const lever = this.#lever;
     one("#lever-go").disabled = true;
     try {
-      const told = await post(lever.path, { ...lever.body, ...valuesOf(lever), reason: one("#lever-reason").value });
+      const told = await change(lever.path, { ...lever.body, ...valuesOf(lever), reason: one("#lever-reason").value }, lever.method);
       this.box.close();
       this.#say(told, lever);
+      lever.after?.();
     } catch (fault) {
       this.#fault(fault.message);
     } finally {
@@ -59,34 +72,38 @@ export class LeverDialog {
   }
 }
 
+// What a field's text becomes in the body: a whole number (null for none), a text that stays as it
+// is, or the time so many hours from now.
+const READ = {
+  number: (value) => (value === "" ? null : Number(value)),
+  text: (value) => value.trim(),
+  hours: (value) => new Date((now() + Number(value) * HOUR_S) * 1000).toISOString(),
+};
+const LOOKS = {
+  number: { type: "number", step: 1 },
+  text: { type: "text", maxlength: 200, autocomplete: "off", spellcheck: "false" },
+  hours: { type: "number", step: "any", min: 0.01, max: 8784 },
+};
+
+// A field is { name, label, type, value, min, max, optional }, or with `options`: [value, label].
 function fieldOf(field) {
   const id = `lever-${field.name}`;
   const shared = { id, name: field.name, class: "pick" };
-  const choice = (name) => h("option", { value: name, selected: name === field.value }, name);
+  const { min, max, value, pattern, title, inputmode } = field;
   const input = field.options
-    ? h("select", shared, field.options.map(choice))
-    : h("input", { ...shared, type: "number", step: 1, min: field.min, max: field.max, value: field.value, required: !field.optional });
+    ? h("select", shared, field.options.map((option) => choice(option, value)))
+    : h("input", { ...shared, ...LOOKS[field.type ?? "number"], ...given({ min, max, value, pattern, title, inputmode }), required: !field.optional });
   return h("label", { for: id }, h("span", {}, field.label), input);
 }
 
-function valuesOf(lever) {
-  const read = (field) => {
-    const value = one(`#lever-${field.name}`).value;
-    if (field.options) return value;
-    return value === "" ? null : Number(value);
-  };
-  return Object.fromEntries((lever.fields ?? []).map((field) => [field.name, read(field)]));
+function choice(option, chosen) {
+  const [value, label] = [option].flat().length > 1 ? option : [option, option];
+  return h("option", { value, selected: value === chosen }, label);
 }
 
-// Each call has a key of its own, so that a call repeated on the way acts once.
-async function post(path, body) {
-  const headers = { "Content-Type": "application/json", "X-CSRFToken": one("[name=csrfmiddlewaretoken]").value };
-  if (crypto.randomUUID) headers["Idempotency-Key"] = crypto.randomUUID();
-  const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
-    throw new Error("The server did not answer; nothing is known to have changed. Try again.");
-  });
-  const told = await answer.json().catch(() => ({}));
-  if (answer.ok) return told;
-  const wrong = told.errors?.map((error) => `${error.field}: ${error.sentence}`).join(" ");
-  throw new Error(wrong || told.detail || `The server answered ${answer.status}; nothing was changed.`);
+const given = (attributes) => Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== undefined));
+
+function valuesOf(lever) {
+  const read = (field) => (field.options ? (value) => value : READ[field.type ?? "number"])(one(`#lever-${field.name}`).value);
+  return Object.fromEntries((lever.fields ?? []).map((field) => [field.name, read(field)]));
 }

@@ -21,6 +21,7 @@ export class Order {
   #ask = { topic: "order", off: 0, n: 80 };
   #cards = 30;
   #before = null;
+  #drawn = [];
 
   constructor(live, { filter, onWhy, onHover }) {
     this.live = live;
@@ -66,6 +67,11 @@ export class Order {
     return index < 0 ? null : { ...this.view.rows[index], place: this.view.placeOf(index) };
   }
 
+  // The row as it stands on the page, which may be paused.
+  shown(id) {
+    return this.#drawn.find((row) => row.id === id);
+  }
+
   #height(total) {
     return Math.min(TALLEST, total * ROW);
   }
@@ -96,6 +102,7 @@ export class Order {
   draw() {
     const view = this.view;
     if (!view) return;
+    this.#drawn = view.rows;
     const climbed = this.#climbed(view);
     keyed(this.body, view.rows, (row) => row.id, makeRow, (line, row, index) => this.#row(line, row, view, index, climbed));
     this.#size(view);

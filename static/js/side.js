@@ -111,8 +111,13 @@ const LOOKS = {
 // A reason that only repeats the event is not said twice.
 const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);
 
+let shown = [];
+// The event of a job as it stands on the page, which may be paused.
+export const shownEvent = (job) => shown.find((row) => row.job === job);
+
 export function drawEvents(view) {
   if (!view) return;
+  shown = view.rows;
   keyed(one("#log"), view.rows, (row) => row.id, makeEvent, (line, row) => text(line.firstElementChild, clockSeconds(row.at)));
   one("#no-events").hidden = view.rows.length > 0;
 }

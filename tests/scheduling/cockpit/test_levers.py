@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
+from billing.core.terms import DIMENSIONS, SCOPES, WINDOWS
 from scheduling.cockpit.levers import levers_of
 from scheduling.cockpit.viewers import with_connections_closed
 from scheduling.models import Job, Pool, Workflow
@@ -22,7 +23,7 @@ from tests.scheduling.cockpit.test_browser import (
     server,
     static,
 )
-from tests.scheduling.factories import make_policy
+from tests.scheduling.factories import make_executor, make_policy, make_pool, make_price
 
 __all__ = ["chromium", "server", "static"]
 
@@ -157,6 +158,22 @@ class TestInTheBrowser:
         assert asked(lambda: Pool.objects.values_list("budget", "reserve").get()) == (4, 2)
         assert [one for one in board.faults if "400" not in one] == []
 
+    def test_a_row_of_a_paused_board_keeps_its_levers_when_its_job_has_gone(
+        self, board: Visitor, story: Story, publish: Publish
+    ) -> None:
+        board.page.click("#pause")
+        gone = story.waiting.pop(0)
+        publish(story, 2)
+        expect(board.page.locator("#pause")).to_contain_text("Resume (1")
+        levers = Levers(board)
+        dots = board.page.locator(f"[data-of='{job_id(gone.number)}']")
+        dots.click()
+        board.page.get_by_role("menuitem", name="Pause").click()
+        levers.go()
+        levers.done("paused. Change ")
+        expect(dots).to_be_focused()
+        assert board.faults == []
+
     @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
     def test_menu_and_dialog_break_no_accessibility_rule(
         self, board: Visitor, theme: Any, width: int
@@ -188,9 +205,13 @@ class TestInTheBrowser:
 
 def test_what_is_offered_follows_the_roles(people: People) -> None:
     make_policy()
+    make_price("shop", input="1")
+    make_executor(make_pool(), "gpu-a", provider="shop")
+    budgets = {"scopes": SCOPES, "dimensions": DIMENSIONS, "windows": WINDOWS}
     assert levers_of(people.vera) is None
     assert levers_of(people.olga) == {
         "operator": True, "work": [], "manage": [], "classes": CLASSES,
+        "providers": {"gpu-a": "shop"}, "budgets": budgets,
     }  # fmt: skip
     main = Workspace.objects.get(tenant=people.tenants["beta"])
     Membership.objects.create(
@@ -198,12 +219,12 @@ def test_what_is_offered_follows_the_roles(people: People) -> None:
     )
     assert levers_of(people.vera) == {
         "operator": False, "work": ["beta/main"], "manage": [],
-        "classes": ["expedite", "normal", "batch"],
+        "classes": ["expedite", "normal", "batch"], "providers": {}, "budgets": budgets,
     }  # fmt: skip
     Membership.objects.create(user=people.vera, tenant=people.tenants["acme"], role="tenant_admin")
     assert levers_of(people.vera) == {
         "operator": False, "work": ["acme", "beta/main"], "manage": ["acme"],
-        "classes": CLASSES[1:],
+        "classes": CLASSES[1:], "providers": {}, "budgets": budgets,
     }  # fmt: skip
 
 
