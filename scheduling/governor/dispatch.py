@@ -1,6 +1,6 @@
 """Dispatch: one set-based statement for a batch of placements, then the messages.
 
-The statement checks the epoch, takes only jobs that still wait unchanged, and stores the attempts
+The statement checks the epoch, takes only jobs unchanged since they were read, and stores the attempts
 and events. What it did not take is undone in memory and waits again: the job was canceled or
 changed meanwhile and comes as a changed row, or somebody holds its row locked, which must not make
 the leader wait. The service memory goes with the batch that changed it, in the same statement; what
@@ -154,6 +154,7 @@ def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) ->
         "expected": [job.expected_s for job in jobs],
         "names": [book.config.executor_rows[one.executor].slug for one in placements],
         "reasons": [placement.reason.value for placement in placements],
+        "changed": [book.rows[job.id].changed for job in jobs],
         "eta_at": [_time(eta.at if eta else None) for eta in etas],
         "eta_finish": [_time(eta.finish if eta else None) for eta in etas],
         "eta_low": [_time(eta.low if eta else None) for eta in etas],

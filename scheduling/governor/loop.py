@@ -30,7 +30,7 @@ from scheduling.governor.book import Book
 from scheduling.governor.boot import book_load
 from scheduling.governor.config import config_load
 from scheduling.governor.dispatch import Sent, dispatch, remember, send
-from scheduling.governor.pickup import changed_rows
+from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
 from scheduling.governor.statements import CONTROL
 from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
@@ -125,12 +125,16 @@ class Leader:
         lease.give_up(self.epoch)
 
     def _take_up(self) -> bool:
-        pairs = changed_rows(self.epoch)
-        if not all(self.book.knows(row) for row, _ in pairs):
+        changes = changes_since(self.book.seen)
+        if not all(self.book.knows(row) for row, _ in changes.pairs):
+            before = self.book
             self._reconfigure(all_anew=True)
-        for row, attempt in pairs:
+            if self.book is not before:
+                return True  # loaded anew, and so from rows newer than these
+        for row, attempt in changes.pairs:
             self.book.apply(row, attempt)
-        return bool(pairs)
+        self.book.seen = changes.seen
+        return bool(changes.pairs)
 
     def _place(self) -> bool:
         placed = False

@@ -13,7 +13,8 @@ JOB_COLUMNS = (
     "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, j.model, "
     "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
     "j.output_tokens, j.expected_s, j.submitted_by, "
-    "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence"
+    "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence, "
+    "j.changed::text"
 )
 ATTEMPT_COLUMNS = (
     "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
@@ -25,20 +26,23 @@ ATTEMPT_COLUMNS = (
     "(a.usage->>'worker_seconds')::float8"
 )
 
+SEEN = "SELECT pg_current_snapshot()::text"
+"""The snapshot of the statement: what it does not show is still to be read."""
+
 PICKUP = f"""
-{LEAD}, found AS MATERIALIZED (
-    SELECT j.id FROM scheduling_job j, lead WHERE j.changed
-    ORDER BY j.seq LIMIT 5000 FOR UPDATE OF j SKIP LOCKED
-), j AS (
-    UPDATE scheduling_job j SET changed = false FROM found WHERE j.id = found.id RETURNING j.*
-)
-SELECT {JOB_COLUMNS} FROM j ORDER BY j.seq
+SELECT pg_current_snapshot()::text, {JOB_COLUMNS}, {ATTEMPT_COLUMNS}
+FROM (SELECT %(seen)s::pg_snapshot AS seen) last LEFT JOIN (
+    scheduling_job j LEFT JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
+) ON j.changed >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+    AND NOT pg_visible_in_snapshot(j.changed, last.seen)
+ORDER BY j.seq
 """  # noqa: S608 (constants)
 
-ATTEMPTS_OF = f"""
-SELECT a.job_id::text, {ATTEMPT_COLUMNS} FROM scheduling_attempt a
-JOIN unnest(%s::uuid[], %s::int[]) AS x(job, fence) ON a.job_id = x.job AND a.fence = x.fence
-"""  # noqa: S608 (constants)
+FROM_ELSEWHERE = """
+UPDATE scheduling_job SET changed = pg_current_xact_id()
+WHERE changed >= pg_snapshot_xmax(pg_current_snapshot())
+"""
+"""Rows restored from another server carry its transactions: ours would take them for new for ever."""
 
 LOAD = f"""
 SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_job j
@@ -70,14 +74,14 @@ DISPATCH = f"""
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
         %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[], %(names)s::text[],
         %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
-        %(eta_high)s::timestamptz[], %(raised)s::jsonb[]
+        %(eta_high)s::timestamptz[], %(changed)s::xid8[], %(raised)s::jsonb[]
     ) WITH ORDINALITY AS x(
         job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
-        reason, name, eta_at, eta_finish, eta_low, eta_high, raised, place
+        reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, place
     )
 ), free AS MATERIALIZED (
     SELECT j.id FROM scheduling_job j, lead, asked
-    WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND NOT j.changed
+    WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
     ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
 ), placed AS (
     UPDATE scheduling_job j
@@ -122,7 +126,8 @@ WAKE = f"""
     WHERE j.wake_at <= clock_timestamp() AND j.state = 'waiting'
     ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
 )
-UPDATE scheduling_job j SET state = 'queued', wake_at = NULL, changed = true, reason = 'in_order'
+UPDATE scheduling_job j SET state = 'queued', wake_at = NULL, changed = pg_current_xact_id(),
+    reason = 'in_order'
 FROM due WHERE j.id = due.id
 """  # noqa: S608 (constants)
 

@@ -48,14 +48,14 @@ ORDER BY j.seq, d.id FOR UPDATE OF j
 """
 _MEET = "UPDATE scheduling_jobdependency SET open = false WHERE id = ANY(%s)"
 _QUEUE = """
-UPDATE scheduling_job j SET state = 'queued', reason = 'in_order', changed = true
+UPDATE scheduling_job j SET state = 'queued', reason = 'in_order', changed = pg_current_xact_id()
 WHERE j.id = ANY(%s::uuid[]) AND j.state = 'waiting' AND j.reason = 'dependency'
   AND NOT EXISTS (SELECT 1 FROM scheduling_jobdependency d WHERE d.job_id = j.id AND d.open)
 RETURNING j.id, j.tenant_id
 """
 _CANCEL = """
 UPDATE scheduling_job SET state = 'canceled', reason = 'dependency', finished_at = %s,
-    wake_at = NULL, changed = true, cancel_requested = true
+    wake_at = NULL, changed = pg_current_xact_id(), cancel_requested = true
 WHERE id = ANY(%s::uuid[])
 """
 

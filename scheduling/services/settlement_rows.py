@@ -55,7 +55,8 @@ WITH closing AS MATERIALIZED (
 )
 UPDATE scheduling_job j SET state = x.state, reason = x.reason,
     result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
-    finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome, changed = true
+    finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome,
+    changed = pg_current_xact_id()
 FROM closing x WHERE j.id = x.job
 """
 # The jobs are picked in a materialised step: in a plain `IN (... LIMIT ...)` the server may pick
