@@ -71,7 +71,7 @@ class Account:
 def require_transaction(what: str) -> None:
     """Raise `TransactionManagementError` outside a transaction."""
     if not connection.in_atomic_block:
-        message = f"{what} must be called inside the transaction of its verdict"
+        message = f"{what} must be called inside the transaction of what it answers for"
         raise transaction.TransactionManagementError(message)
 
 

@@ -22,9 +22,7 @@ from billing.models import Budget, Reservation
 from billing.services.accounts import (
     Account,
     Place,
-    accounts_lock,
     accounts_open,
-    accounts_write,
     budgets_of,
     budgets_on,
     cap_account,
@@ -32,12 +30,11 @@ from billing.services.accounts import (
     require_transaction,
     window_of,
 )
+from billing.services.balances import Move, balances_move
 from billing.services.defaults import defaults_apply, defaults_record
 from billing.services.holds import (
     Closed,
     closed_of,
-    holds_give_back,
-    places_of,
     reservations_close,
 )
 from billing.services.raises import raises_needed
@@ -242,9 +239,7 @@ def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
 
 
 def _give_back(closed: Closed) -> list[uuid.UUID]:
-    accounts = accounts_lock(places_of(closed))
-    holds_give_back(closed, accounts)
-    accounts_write(accounts.values())
+    balances_move({place: Move(held=held) for place, held in closed.holds.items()})
     return sorted(closed.spend)
 
 
