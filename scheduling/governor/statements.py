@@ -1,7 +1,8 @@
 """The governor's own statements. Each begins with the check of the leader's epoch.
 
 `scheduling.governor.lease.HOLDS` is the guard; without the lease a statement finds and writes
-nothing. Rows are locked in the order of arrival, so a set never waits for another in a circle.
+nothing. Rows are locked in the order of arrival, or not waited for, so a set never waits for
+another in a circle.
 """
 
 from scheduling.governor.lease import HOLDS
@@ -67,6 +68,8 @@ MEMORY = """memory AS (
         backlogged = excluded.backlogged, last_placed_at = excluded.last_placed_at
 )"""
 
+# The jobs are looked up one by one by their ids: the tables swing between empty and full faster than
+# the server's statistics, so a plan that may choose walks all jobs of a state for each placement.
 DISPATCH = f"""
 {LEAD}, asked AS (
     SELECT * FROM unnest(
@@ -80,34 +83,34 @@ DISPATCH = f"""
         reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, place
     )
 ), free AS MATERIALIZED (
-    SELECT j.id FROM scheduling_job j, lead, asked
-    WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
-    ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
+    SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
+        SELECT state, paused, changed FROM scheduling_job WHERE id = asked.job
+        FOR UPDATE SKIP LOCKED
+    ) j WHERE j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
 ), placed AS (
     UPDATE scheduling_job j
-    SET state = 'running', fence = j.fence + 1, reason = asked.reason,
+    SET state = 'running', fence = j.fence + 1, reason = free.reason,
         started_at = coalesce(j.started_at, clock_timestamp())
-    FROM free, asked WHERE j.id = free.id AND asked.job = j.id
-    RETURNING j.id, j.fence, j.step, j.tenant_id, asked.attempt
+    FROM free WHERE j.id = free.job
+    RETURNING j.fence, j.step, j.tenant_id, free.*
 ), made AS (
     INSERT INTO scheduling_attempt (
         id, job_id, fence, step, executor_id, state, cost, charge, job_class, turn, lifts,
         workspace_lifts, expected_s, lease_until, sent_at, sends, dispatched_at, error_class,
         message, eta_at, eta_finish, eta_low, eta_high
     )
-    SELECT asked.attempt, placed.id, placed.fence, placed.step, asked.executor, 'dispatched',
-        asked.cost, asked.charge, asked.class, asked.turn, asked.lifts, asked.workspace_lifts,
-        asked.expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '', '',
-        asked.eta_at, asked.eta_finish, asked.eta_low, asked.eta_high
-    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+    SELECT attempt, job, fence, step, executor, 'dispatched', cost, charge, class, turn, lifts,
+        workspace_lifts, expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '',
+        '', eta_at, eta_finish, eta_low, eta_high
+    FROM placed ORDER BY place
     RETURNING id, job_id, fence
 ), told AS (
     INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
-    SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
-        jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
-            'cost', asked.cost, 'fence', placed.fence, 'policy', %(policy)s::int,
-            'control', %(control)s::bigint) || asked.raised, clock_timestamp()
-    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+    SELECT job, tenant_id, attempt, 'placed', reason,
+        jsonb_build_object('executor', name, 'turn', turn, 'class', class, 'cost', cost,
+            'fence', fence, 'policy', %(policy)s::int, 'control', %(control)s::bigint) || raised,
+        clock_timestamp()
+    FROM placed ORDER BY place
 ), {MEMORY}
 SELECT id::text, job_id::text, fence FROM made
 """  # noqa: S608 (constants)
