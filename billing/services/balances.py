@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.db import connection
-
 from billing.services.accounts import Place
 from billing.services.sets import columns
+from tenants.prepared import prepared
 
 _ZERO = Decimal(0)
 _MOVE = """
@@ -21,6 +20,7 @@ WITH k AS MATERIALIZED (
     SELECT b.id, x.spent, x.held FROM billing_balance b
     JOIN unnest(%s::uuid[], %s::timestamptz[], %s::numeric[], %s::numeric[])
         x(budget, start, spent, held) ON b.budget_id = x.budget AND b.window_start = x.start
+    WHERE b.budget_id = ANY(%s::uuid[])
     ORDER BY b.id FOR UPDATE OF b
 )
 UPDATE billing_balance b SET spent = b.spent + k.spent, held = greatest(b.held - k.held, 0)
@@ -41,6 +41,7 @@ def balances_move(moves: Mapping[Place, Move]) -> dict[Place, Decimal]:
     rows = [(*place, move.spent, move.held) for place, move in moves.items()]
     if not rows:
         return {}
-    with connection.cursor() as cursor:
-        cursor.execute(_MOVE, columns(rows))
+    with prepared() as cursor:
+        sets = columns(rows)
+        cursor.execute(_MOVE, [*sets, sets[0]])
         return {(budget, start): spent for budget, start, spent in cursor.fetchall()}

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection
-
 from billing.services.accounts import Place
 from billing.services.sets import array
+from tenants.prepared import prepared
 
 # The lines are locked with their reservations, for a move changes them: what is read is the newest.
 # A row without a start is a closed reservation, the others are what is to be given back.
@@ -24,11 +23,14 @@ WITH due AS MATERIALIZED (
     ORDER BY id FOR UPDATE
 ), line AS MATERIALIZED (
     SELECT l.budget_id, l.window_start, l.amount
-    FROM due JOIN billing_reservationline l ON l.reservation_id = due.id FOR UPDATE OF l
+    FROM due CROSS JOIN LATERAL (
+        SELECT budget_id, window_start, amount FROM billing_reservationline
+        WHERE reservation_id = due.id OFFSET 0 FOR UPDATE
+    ) l
 ), closed AS (
     UPDATE billing_reservation r
     SET state = %s, closed_at = coalesce(%s::timestamptz, statement_timestamp())
-    FROM due WHERE r.id = due.id RETURNING r.job_id, r.spend
+    WHERE r.id = ANY(ARRAY(SELECT id FROM due)) RETURNING r.job_id, r.spend
 )
 SELECT job_id, NULL::timestamptz, spend FROM closed
 UNION ALL SELECT budget_id, window_start, sum(amount) FROM line GROUP BY budget_id, window_start
@@ -64,7 +66,7 @@ def _closed(statement: str, ids: Collection[uuid.UUID], state: str, now: datetim
     if not ids:
         return Closed()
     closed = Closed()
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(statement, [array(ids), state, now])
         for key, start, amount in cursor.fetchall():
             if start is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from billing.core.headroom import refusal, remaining
 from billing.core.windows import Window
@@ -42,6 +42,7 @@ from billing.services.sets import columns
 from billing.services.verdicts import Refused, Reserved, ReserveRequest
 from tenants.controls import Version
 from tenants.ids import new_id
+from tenants.prepared import prepared
 
 SWEEP_ROWS = 500
 
@@ -253,7 +254,7 @@ def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
         for (budget_id, start), amount in grant.lines
     ]
     touched = [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(
             _FUND,
             columns([(account.balance_id, account.held) for account in touched], 2)

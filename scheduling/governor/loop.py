@@ -20,7 +20,6 @@ from threading import Event
 import redis
 from celery import current_app
 from django.conf import settings
-from django.db import connection
 from kombu.exceptions import OperationalError as BrokerError
 
 from scheduling.core.policy.cycle import cycle
@@ -34,6 +33,7 @@ from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
 from scheduling.governor.statements import CONTROL
 from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
+from tenants.prepared import prepared
 
 log = logging.getLogger(__name__)
 
@@ -178,7 +178,7 @@ class Leader:
             self._tell(again)
 
     def _follow_controls(self) -> None:
-        with connection.cursor() as cursor:
+        with prepared() as cursor:
             cursor.execute(CONTROL)
             row = cursor.fetchone()
         moved = row is not None and row[0] != self._control

@@ -13,6 +13,7 @@ from django.db import connection
 
 from scheduling.governor.rows import AttemptRow, JobRow, split
 from scheduling.governor.statements import FROM_ELSEWHERE, PICKUP, SEEN
+from tenants.prepared import prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def seen_now() -> str:
 
 def changes_since(seen: str) -> Changes:
     """Return what transactions have changed that the snapshot `seen` does not show."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(PICKUP, {"seen": seen})
         rows = cursor.fetchall()
     pairs = [split(row[1:]) for row in rows if row[1] is not None]

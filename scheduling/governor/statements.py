@@ -32,10 +32,13 @@ SEEN = "SELECT pg_current_snapshot()::text"
 
 PICKUP = f"""
 SELECT pg_current_snapshot()::text, {JOB_COLUMNS}, {ATTEMPT_COLUMNS}
-FROM (SELECT %(seen)s::pg_snapshot AS seen) last LEFT JOIN (
-    scheduling_job j LEFT JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
-) ON j.changed >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
-    AND NOT pg_visible_in_snapshot(j.changed, last.seen)
+FROM (VALUES (1)) always LEFT JOIN LATERAL (
+    SELECT * FROM scheduling_job
+    WHERE changed >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+      AND NOT pg_visible_in_snapshot(changed, %(seen)s::pg_snapshot) OFFSET 0
+) j ON true LEFT JOIN LATERAL (
+    SELECT * FROM scheduling_attempt WHERE job_id = j.id AND fence = j.fence OFFSET 0
+) a ON true
 ORDER BY j.seq
 """  # noqa: S608 (constants)
 
@@ -91,7 +94,7 @@ DISPATCH = f"""
     UPDATE scheduling_job j
     SET state = 'running', fence = j.fence + 1, reason = free.reason,
         started_at = coalesce(j.started_at, clock_timestamp())
-    FROM free WHERE j.id = free.job
+    FROM free WHERE j.id = free.job AND j.id = ANY(%(jobs)s::uuid[])
     RETURNING j.fence, j.step, j.tenant_id, free.*
 ), made AS (
     INSERT INTO scheduling_attempt (

@@ -27,6 +27,7 @@ from scheduling.services.drafts import Draft, FieldError, Refused
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 from tenants.controls import NO_VERSION, VERSION_SQL, Version
+from tenants.prepared import prepared
 
 _CAN_END = sorted(job_sources(JobEvent.CANCEL) - {JobState.RUNNING})
 _MOMENT = f"""
@@ -108,7 +109,7 @@ def version_and_waited(job_ids: Collection[uuid.UUID]) -> tuple[Version, bool]:
 
     The jobs must be locked already, by an earlier statement: what names them then is seen.
     """
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_MOMENT, [array(job_ids)])
         number, writer, waited = cursor.fetchone()
     return (NO_VERSION if number is None else (number, writer)), waited

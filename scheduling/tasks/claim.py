@@ -12,7 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+
+from billing.services.sets import array
+from tenants.prepared import prepared
 
 # Rows are looked up one by one by their ids (OFFSET 0 keeps conditions out): the tables swing between
 # empty and full faster than the server's statistics, so a plan that may choose walks all live jobs
@@ -32,7 +34,8 @@ WITH mine AS MATERIALIZED (
 UPDATE scheduling_attempt a
 SET state = 'running', worker_id = %s, started_at = clock_timestamp(),
     lease_until = clock_timestamp() + make_interval(secs => %s)
-FROM mine WHERE a.id = mine.id AND a.fence = mine.fence AND a.state = 'dispatched'
+FROM mine WHERE a.id = mine.id AND a.id = ANY(%s::uuid[]) AND a.fence = mine.fence
+  AND a.state = 'dispatched'
 RETURNING mine.*
 """
 
@@ -63,11 +66,13 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
     """Claim what is still to be had of (attempt, fence) pairs, in their order."""
     ids = [uuid.UUID(attempt) for attempt, _ in pairs]
     fences = [fence for _, fence in pairs]
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [ids, fences, worker_id, settings.WORKER_LEASE_S])
+    named = array(ids)
+    with prepared() as cursor:
+        cursor.execute(_CLAIM, [named, array(fences), worker_id, settings.WORKER_LEASE_S, named])
         rows = cursor.fetchall()
     claimed = [_claimed(row) for row in rows]
-    return sorted(claimed, key=lambda one: ids.index(one.attempt_id))
+    places = {attempt: place for place, attempt in enumerate(ids)}
+    return sorted(claimed, key=lambda one: places[one.attempt_id])
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
