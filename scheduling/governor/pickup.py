@@ -18,9 +18,13 @@ from tenants.prepared import prepared
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Changed jobs with their last attempts, by arrival; `seen` is what to read on from."""
+    """Changed jobs with their last attempts, by arrival, and the number of the last lever change.
+
+    `seen` is what to read on from.
+    """
 
     seen: str
+    control: int
     pairs: Sequence[tuple[JobRow, AttemptRow | None]]
 
 
@@ -37,5 +41,6 @@ def changes_since(seen: str) -> Changes:
     with prepared() as cursor:
         cursor.execute(PICKUP, {"seen": seen})
         rows = cursor.fetchall()
-    pairs = [split(row[1:]) for row in rows if row[1] is not None]
-    return Changes(seen=rows[0][0], pairs=pairs)
+    seen, control = rows[0][:2]
+    pairs = [split(row[2:]) for row in rows if row[2] is not None]
+    return Changes(seen=seen, control=control, pairs=pairs)

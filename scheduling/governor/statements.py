@@ -31,7 +31,8 @@ SEEN = "SELECT pg_current_snapshot()::text"
 """The snapshot of the statement: what it does not show is still to be read."""
 
 PICKUP = f"""
-SELECT pg_current_snapshot()::text, {JOB_COLUMNS}, {ATTEMPT_COLUMNS}
+SELECT pg_current_snapshot()::text,
+    coalesce((SELECT number FROM tenants_controlclock), 0), {JOB_COLUMNS}, {ATTEMPT_COLUMNS}
 FROM (VALUES (1)) always LEFT JOIN LATERAL (
     SELECT * FROM scheduling_job
     WHERE changed >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
@@ -173,7 +174,6 @@ DEFERRED_DUE = (
     "SELECT EXISTS (SELECT 1 FROM scheduling_job "
     "WHERE wake_at <= clock_timestamp() AND state = 'deferred')"
 )
-CONTROL = "SELECT number FROM tenants_controlclock"
 OPEN_CIRCUITS = f"""
 {LEAD}
 UPDATE scheduling_executor SET circuit = 'half_open' FROM lead
