@@ -22,6 +22,7 @@ from scheduling.governor.dispatch import Sent
 from scheduling.models import Worker
 from scheduling.services.settlement import Report, attempts_settle
 from scheduling.tasks.claim import attempts_claim
+from tenants.prepared import prefer_indexes
 
 SHOWN = 40
 LONGEST = 90
@@ -131,6 +132,7 @@ def report(watch: Stopwatch, jobs: int, sets: int) -> str:
 
 def main() -> None:
     """Run the sets and print the report."""
+    prefer_indexes()
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--set", type=int, default=64, help="jobs that go together")
     parser.add_argument("--sets", type=int, default=20, help="how often")

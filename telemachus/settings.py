@@ -94,6 +94,7 @@ DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://none@127.0
 DATABASES["default"].setdefault("OPTIONS", {}).update(
     {
         "connect_timeout": 5,
+        "prepare_threshold": 2,  # of `tenants.prepared` alone: Django's own cursors prepare nothing
         "pool": {
             "min_size": 0,
             "max_size": env.int("DATABASE_POOL_MAX", default=20),

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from django.db import connection, transaction
 
 from tenants.models import AuditEntry, ControlClock, Tenant
+from tenants.prepared import prepared
 
 MAX_WEIGHT = 1000
 
@@ -42,7 +43,7 @@ def control_version() -> Version:
 
     The number alone would not do: a change that is rolled back gives its number to the next one.
     """
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(VERSION_SQL)
         found: Version | None = cursor.fetchone()
     return found or NO_VERSION

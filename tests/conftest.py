@@ -4,8 +4,13 @@ import os
 
 import pytest
 from django.db import connections
+from hypothesis import settings as hypothesis_settings
 
 from billing.services.prices import prices_forget
+
+# A busy machine is no fault of the code: no example is judged by the clock.
+hypothesis_settings.register_profile("telemachus", deadline=None)
+hypothesis_settings.load_profile("telemachus")
 
 
 @pytest.fixture(scope="session")

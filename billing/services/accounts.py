@@ -25,6 +25,7 @@ from billing.models import Budget, LedgerEntry
 from billing.services.sets import columns
 from tenants.controls import Version, control_version
 from tenants.ids import new_id
+from tenants.prepared import prepared
 from tenants.remembered import Remembered
 
 Chain = tuple[tuple[str, str], ...]
@@ -71,7 +72,7 @@ class Account:
 def require_transaction(what: str) -> None:
     """Raise `TransactionManagementError` outside a transaction."""
     if not connection.in_atomic_block:
-        message = f"{what} must be called inside the transaction of its verdict"
+        message = f"{what} must be called inside the transaction of what it answers for"
         raise transaction.TransactionManagementError(message)
 
 
@@ -199,15 +200,17 @@ def _lock(places: Places, *, least: int) -> dict[Place, Account]:
     """Lock the balances of the places, or nothing where fewer than `least` of them exist."""
     if not places:
         return {}
-    with connection.cursor() as cursor:
+    sets = columns(places)
+    with prepared() as cursor:
         cursor.execute(
             "WITH k AS MATERIALIZED (SELECT b.id FROM billing_balance b "
             "JOIN unnest(%s::uuid[], %s::timestamptz[]) k(budget, start) "
-            "ON b.budget_id = k.budget AND b.window_start = k.start) "
+            "ON b.budget_id = k.budget AND b.window_start = k.start "
+            "WHERE b.budget_id = ANY(%s::uuid[])) "
             "SELECT budget_id, window_start, id, spent, held FROM billing_balance "
             "WHERE id IN (SELECT id FROM k) AND (SELECT count(*) FROM k) >= %s "
             "ORDER BY id FOR UPDATE",
-            [*columns(places), least],
+            [*sets, sets[0], least],
         )
         rows = cursor.fetchall()
     return {(row[0], row[1]): _account(places[row[0], row[1]], row[2:]) for row in rows}

@@ -6,17 +6,14 @@ Rows are locked in the order of their ids, reservations before balances.
 """
 
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection
-
-from billing.core.windows import Window
-from billing.models import Budget
-from billing.services.accounts import Account, Place, window_of
+from billing.services.accounts import Place
 from billing.services.sets import array
+from tenants.prepared import prepared
 
 # The lines are locked with their reservations, for a move changes them: what is read is the newest.
 # A row without a start is a closed reservation, the others are what is to be given back.
@@ -26,11 +23,14 @@ WITH due AS MATERIALIZED (
     ORDER BY id FOR UPDATE
 ), line AS MATERIALIZED (
     SELECT l.budget_id, l.window_start, l.amount
-    FROM due JOIN billing_reservationline l ON l.reservation_id = due.id FOR UPDATE OF l
+    FROM due CROSS JOIN LATERAL (
+        SELECT budget_id, window_start, amount FROM billing_reservationline
+        WHERE reservation_id = due.id OFFSET 0 FOR UPDATE
+    ) l
 ), closed AS (
     UPDATE billing_reservation r
     SET state = %s, closed_at = coalesce(%s::timestamptz, statement_timestamp())
-    FROM due WHERE r.id = due.id RETURNING r.job_id, r.spend
+    WHERE r.id = ANY(ARRAY(SELECT id FROM due)) RETURNING r.job_id, r.spend
 )
 SELECT job_id, NULL::timestamptz, spend FROM closed
 UNION ALL SELECT budget_id, window_start, sum(amount) FROM line GROUP BY budget_id, window_start
@@ -46,20 +46,13 @@ class Closed:
     spend: dict[uuid.UUID, Decimal] = field(default_factory=dict)
     holds: dict[Place, Decimal] = field(default_factory=dict)
 
-    def with_holds_of(self, other: "Closed") -> "Closed":
-        """Return this with what another call is to give back, so that all is locked at once."""
-        places = self.holds.keys() | other.holds.keys()
-        none = Decimal(0)
-        sums = {p: self.holds.get(p, none) + other.holds.get(p, none) for p in places}
-        return Closed(spend=self.spend, holds=sums)
-
 
 def reservations_close(
     *, job_ids: Collection[uuid.UUID], state: str, now: datetime | None
 ) -> Closed:
     """Move the jobs' open reservations to a closed state; `now` None is the database's time.
 
-    The caller locks the balances of the holds and takes them off.
+    The caller takes the holds off their balances.
     """
     return _closed(_CLOSE_OF_JOBS, job_ids, state, now)
 
@@ -73,7 +66,7 @@ def _closed(statement: str, ids: Collection[uuid.UUID], state: str, now: datetim
     if not ids:
         return Closed()
     closed = Closed()
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(statement, [array(ids), state, now])
         for key, start, amount in cursor.fetchall():
             if start is None:
@@ -81,25 +74,3 @@ def _closed(statement: str, ids: Collection[uuid.UUID], state: str, now: datetim
             else:
                 closed.holds[key, start] = amount
     return closed
-
-
-def holds_give_back(closed: Closed, accounts: dict[Place, Account]) -> None:
-    """Take the holds off their accounts; a held sum never falls below 0."""
-    for place, held in closed.holds.items():
-        account = accounts[place]
-        account.held = max(Decimal(0), account.held - held)
-
-
-def places_of(closed: Closed, known: Iterable[Budget] = ()) -> dict[Place, tuple[Budget, Window]]:
-    """Return the balances that the holds touch, each with its budget and window.
-
-    Budgets that are not among the `known` are read.
-    """
-    budgets = {budget.id: budget for budget in known}
-    unknown = {budget_id for budget_id, _ in closed.holds} - budgets.keys()
-    if unknown:
-        budgets |= Budget.objects.in_bulk(unknown)
-    return {
-        (budget_id, start): (budgets[budget_id], window_of(budgets[budget_id], start))
-        for budget_id, start in closed.holds
-    }

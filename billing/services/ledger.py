@@ -5,13 +5,12 @@ import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 
-from django.db import connection
-
 from billing.core.pricing import MeterCharge
 from billing.models import LedgerEntry
 from billing.services.sets import columns
 from billing.services.usage import Priced, UsageConflict
 from tenants.ids import new_id
+from tenants.prepared import prepared
 
 Event = tuple[uuid.UUID, str]
 """(attempt, source event)"""
@@ -64,7 +63,7 @@ def events_book(priced: Sequence[Priced]) -> set[Event]:
     if not priced:
         return set()
     rows = [_row(one, charge) for one in priced for charge in one.charges]
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_BOOK, columns(rows))
         return set(cursor.fetchall())
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from billing.core.headroom import refusal, remaining
 from billing.core.windows import Window
@@ -22,9 +22,7 @@ from billing.models import Budget, Reservation
 from billing.services.accounts import (
     Account,
     Place,
-    accounts_lock,
     accounts_open,
-    accounts_write,
     budgets_of,
     budgets_on,
     cap_account,
@@ -32,12 +30,11 @@ from billing.services.accounts import (
     require_transaction,
     window_of,
 )
+from billing.services.balances import Move, balances_move
 from billing.services.defaults import defaults_apply, defaults_record
 from billing.services.holds import (
     Closed,
     closed_of,
-    holds_give_back,
-    places_of,
     reservations_close,
 )
 from billing.services.raises import raises_needed
@@ -45,6 +42,7 @@ from billing.services.sets import columns
 from billing.services.verdicts import Refused, Reserved, ReserveRequest
 from tenants.controls import Version
 from tenants.ids import new_id
+from tenants.prepared import prepared
 
 SWEEP_ROWS = 500
 
@@ -242,9 +240,7 @@ def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
 
 
 def _give_back(closed: Closed) -> list[uuid.UUID]:
-    accounts = accounts_lock(places_of(closed))
-    holds_give_back(closed, accounts)
-    accounts_write(accounts.values())
+    balances_move({place: Move(held=held) for place, held in closed.holds.items()})
     return sorted(closed.spend)
 
 
@@ -258,7 +254,7 @@ def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
         for (budget_id, start), amount in grant.lines
     ]
     touched = [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(
             _FUND,
             columns([(account.balance_id, account.held) for account in touched], 2)

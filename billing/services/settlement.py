@@ -11,28 +11,26 @@ booked in full (the overrun is reported), for work that was done has been paid f
 """
 
 import uuid
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-
-from django.db import transaction
 
 from billing.core.headroom import crossings
 from billing.core.pricing import total
 from billing.core.windows import Window
 from billing.models import Budget
 from billing.services.accounts import (
-    Account,
     Place,
-    accounts_lock,
-    accounts_write,
     balances_ensure,
     budgets_of,
     budgets_on,
+    require_transaction,
     window_of,
 )
 from billing.services.alerts import alerts_raise
-from billing.services.holds import Closed, holds_give_back, places_of, reservations_close
+from billing.services.balances import Move, balances_move
+from billing.services.holds import Closed, reservations_close
 from billing.services.ledger import Event, events_book, events_check
 from billing.services.prices import prices_load
 from billing.services.usage import Crossing, Priced, Settled, Settlement, priced_of
@@ -42,30 +40,29 @@ _ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Books:
-    """The locked accounts of one call, and which of them each event draws on."""
+class Booked:
+    """What stands in the ledger, by settlement in the order given, and how balances are to move."""
 
-    accounts: dict[Place, Account]
-    drawn: dict[Event, list[Place]]
-    closed: Closed
-    touched: set[Place] = field(default_factory=set)
+    settled: list[Settled]
+    places: dict[Place, tuple[Budget, Window]]
+    moves: dict[Place, Move]
 
 
-@transaction.atomic(savepoint=False)
-def settle(
+def book(
     *,
     settlements: Sequence[Settlement],
     version: Version | None = None,
     released: Collection[uuid.UUID] = (),
-) -> list[Settled]:
-    """Book what the attempts used, in one set; one answer a settlement, in the order given.
+) -> Booked:
+    """Write the ledger of a set and close its reservations, in the caller's transaction.
 
-    Safe to repeat. `UnpricedModel` and `UsageConflict` undo the whole call and with it the
-    caller's transaction, if there is one (settle alone what may be at fault).
+    The caller ends that transaction with `balances_follow`. `UnpricedModel` and `UsageConflict`
+    undo it (settle alone what may be at fault).
     `version` is where the control clock stands, if the transaction has read it already.
     `released` are jobs that end unrun with the set: what they hold is given back with it, for two
     calls in one transaction could lock their budgets in a circle with another's.
     """
+    require_transaction("book")
     prices_load({(s.provider, s.model) for s in settlements})
     priced: dict[Event, Priced] = {}
     repeats: list[Priced] = []
@@ -77,15 +74,32 @@ def settle(
     balances_ensure(places)
     fresh = events_book(list(priced.values()))
     repeats += [one for event, one in priced.items() if event not in fresh]
-    booked = events_check(repeats)
+    costs = events_check(repeats)
     new = [priced[event] for event in priced if event in fresh]
     given_back = reservations_close(job_ids=released, state="released", now=None)
-    done = _post(new, drawn, places, given_back)
+    ended = {one.settlement.job_id for one in new if one.settlement.final}
+    closed = reservations_close(job_ids=ended, state="settled", now=None)
+    done = {one.settlement.event: _settled(one, closed) for one in new}
     answers: list[Settled] = []
     for settlement in settlements:
         event = settlement.event
-        answers.append(done.pop(event) if event in done else _repeated(event, booked[event]))
-    return answers
+        answers.append(done.pop(event) if event in done else _repeated(event, costs[event]))
+    moves = _moves(new, drawn, places, (closed, given_back))
+    return Booked(settled=answers, places=places, moves=moves)
+
+
+def balances_follow(booked: Booked) -> None:
+    """Move the balances as booked and raise the alerts of the marks that they pass.
+
+    The last act of its transaction: the balances are what everybody else waits for.
+    """
+    spent = balances_move(booked.moves)
+    alerts_raise(
+        crossing
+        for place, after in spent.items()
+        if place in booked.places and booked.moves[place].spent
+        for crossing in _crossed(booked.places[place], after - booked.moves[place].spent, after)
+    )
 
 
 def _places(
@@ -109,68 +123,49 @@ def _places(
     return drawn, places
 
 
-def _post(
+def _moves(
     fresh: Sequence[Priced],
     drawn: dict[Event, list[Place]],
     places: dict[Place, tuple[Budget, Window]],
-    given_back: Closed,
-) -> dict[Event, Settled]:
-    """Close the reservations of ended jobs and move the balances of the new events."""
-    ended = {one.settlement.job_id for one in fresh if one.settlement.final}
-    closed = reservations_close(job_ids=ended, state="settled", now=None).with_holds_of(given_back)
-    needed = {place: places[place] for one in fresh for place in drawn[one.settlement.event]}
-    known = (budget for budget, _ in places.values())
-    accounts = accounts_lock(needed | places_of(closed, known))
-    books = _Books(accounts=accounts, drawn=drawn, closed=closed)
-    holds_give_back(closed, accounts)
-    books.touched.update(closed.holds)
-    done = {one.settlement.event: _move(one, books) for one in fresh}
-    accounts_write([accounts[place] for place in books.touched if place in accounts])
-    alerts_raise(crossing for settled in done.values() for crossing in settled.crossed)
-    return done
+    closed: Sequence[Closed],
+) -> dict[Place, Move]:
+    """Sum up what the new events add to each balance, and what the closed reservations held."""
+    moves: defaultdict[Place, Move] = defaultdict(Move)
+    for one in fresh:
+        spent = one.spent()
+        for place in drawn[one.settlement.event]:
+            added = spent.get(places[place][0].dimension)
+            if added:
+                moves[place].spent += added
+    for some in closed:
+        for place, held in some.holds.items():
+            moves[place].held += held
+    return moves
 
 
-def _move(one: Priced, books: _Books) -> Settled:
-    """Add what one event spent to its accounts in memory."""
-    spent = one.spent()
-    crossed: list[Crossing] = []
-    for place in books.drawn[one.settlement.event]:
-        account = books.accounts.get(place)
-        added = spent.get(account.budget.dimension, _ZERO) if account else _ZERO
-        if account is None or not added:
-            continue
-        before, account.spent = account.spent, account.spent + added
-        books.touched.add(place)
-        crossed += _crossed(account, before)
-    cost = total(one.charges)
-    settlement = one.settlement
-    reserved = books.closed.spend.get(settlement.job_id, cost) if settlement.final else cost
+def _settled(one: Priced, closed: Closed) -> Settled:
+    cost, settlement = total(one.charges), one.settlement
+    reserved = closed.spend.get(settlement.job_id, cost) if settlement.final else cost
     return Settled(
         attempt_id=settlement.attempt_id,
         source_event=settlement.source_event,
         cost=cost,
         repeated=False,
         overrun=max(_ZERO, cost - reserved),
-        crossed=tuple(crossed),
     )
 
 
-def _crossed(account: Account, before: Decimal) -> list[Crossing]:
-    budget = account.budget
-    return [
-        Crossing(
+def _crossed(place: tuple[Budget, Window], before: Decimal, after: Decimal) -> Iterator[Crossing]:
+    budget, span = place
+    for percent in crossings(before=before, after=after, limit=budget.limit):
+        yield Crossing(
             budget_id=budget.id,
             tenant_id=budget.tenant_id,
-            scope=budget.scope,
-            scope_id=budget.scope_id,
-            dimension=budget.dimension,
             percent=percent,
-            window_start=account.window.start,
+            window_start=span.start,
             limit=budget.limit,
-            spent=account.spent,
+            spent=after,
         )
-        for percent in crossings(before=before, after=account.spent, limit=budget.limit)
-    ]
 
 
 def _repeated(event: Event, cost: Decimal) -> Settled:

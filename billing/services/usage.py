@@ -81,9 +81,6 @@ class Crossing:
 
     budget_id: uuid.UUID
     tenant_id: uuid.UUID
-    scope: str
-    scope_id: str
-    dimension: str
     percent: int
     window_start: datetime
     limit: Decimal
@@ -102,7 +99,6 @@ class Settled:
     cost: Decimal
     repeated: bool
     overrun: Decimal
-    crossed: tuple[Crossing, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

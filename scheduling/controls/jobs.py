@@ -23,6 +23,7 @@ from scheduling.core.types import ClassRule, Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Job
 from scheduling.models.job import LIVE
+from scheduling.models.xact import CurrentXact
 from scheduling.selectors.policy import active_policy
 from scheduling.services.cancel import jobs_stop
 from scheduling.services.stories import Told, events_write
@@ -154,7 +155,7 @@ def _change(
     changes = _numbered(jobs, [_step(job, rule) for job in jobs], pull)
     moved = [(job, one) for job, one in zip(jobs, changes, strict=True) if one.number is not None]
     for job, _ in moved:
-        job.changed = True
+        job.changed = CurrentXact()
     Job.objects.bulk_update([job for job, _ in moved], [*columns, "changed"])
     events_write(_told(job, one, pull) for job, one in moved)
     nudge_on_commit()

@@ -81,7 +81,8 @@ class Book:
     `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
     correction was applied and is not yet stored; `checked` the ETAs that came due; `moves` what
     happened in each pool since its read model was last made; `runs` the last seconds that a
-    thread worked, by executor and by workflow (without what they waited in a list or for settling).
+    thread worked, by executor and by workflow (without what they waited in a list or for settling);
+    `seen` is the snapshot of the last reading of the rows.
     """
 
     config: Config
@@ -98,6 +99,7 @@ class Book:
     served: dict[tuple[str, str], int] = field(default_factory=dict)
     moves: dict[str, Moves] = field(default_factory=dict)
     runs: dict[str, deque[float]] = field(default_factory=dict)
+    seen: str = ""
 
     def open_pools(self, memory: Mapping[str, Mapping[MemoryKey, Memory]]) -> None:
         """Build an empty state for every pool, with holds and limits, from the saved memory."""

@@ -9,6 +9,7 @@ from scheduling.core.types import Memory, MemoryKey
 from scheduling.governor.book import Book, given_seconds
 from scheduling.governor.config import config_load
 from scheduling.governor.durations import Durations
+from scheduling.governor.pickup import seen_now
 from scheduling.governor.rows import split
 from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS, LOAD
 from scheduling.models import ServiceMemory
@@ -27,6 +28,7 @@ def book_load(now: float) -> Book:
     durations.load()
     book = Book(config, durations, queue_policy())
     book.open_pools(memory_load())
+    book.seen = seen_now()
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTIONS)
         for row in cursor.fetchall():

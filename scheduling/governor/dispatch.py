@@ -1,6 +1,6 @@
 """Dispatch: one set-based statement for a batch of placements, then the messages.
 
-The statement checks the epoch, takes only jobs that still wait unchanged, and stores the attempts
+The statement checks the epoch, takes only jobs unchanged since they were read, and stores the attempts
 and events. What it did not take is undone in memory and waits again: the job was canceled or
 changed meanwhile and comes as a changed row, or somebody holds its row locked, which must not make
 the leader wait. The service memory goes with the batch that changed it, in the same statement; what
@@ -8,13 +8,12 @@ an undone placement gives back is stored by the next one.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from django.db import connection
-
+from billing.services.sets import array
 from scheduling.core.types import Placement
 from scheduling.governor.book import Book
 from scheduling.governor.config import LIST_MOST, LIST_S
@@ -24,6 +23,7 @@ from scheduling.governor.rows import AttemptRow
 from scheduling.governor.statements import DISPATCH, REMEMBER
 from scheduling.tasks.execute import attempts_run
 from tenants.ids import new_id
+from tenants.prepared import prepared
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +42,10 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
     Raises `LeadershipLost` when the epoch is over, having changed nothing.
     """
     ids = [str(new_id()) for _ in placements]
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         columns = _columns(book, placements, ids) | _memory_columns(book)
         columns["raised"] = escalations_told(book, placements, pool)
-        cursor.execute(DISPATCH, columns | _versions(book) | {"epoch": epoch})
+        cursor.execute(DISPATCH, _arrays(columns) | _versions(book) | {"epoch": epoch})
         made = {row[1]: (row[0], int(row[2])) for row in cursor.fetchall()}
     if not made:
         require(epoch)
@@ -69,8 +69,9 @@ def remember(book: Book, epoch: int) -> None:
     memory = _memory_columns(book)
     if not memory["ids"] and not book.corrected:
         return
-    with connection.cursor() as cursor:
-        cursor.execute(REMEMBER, memory | {"epoch": epoch, "corrected": list(book.corrected)})
+    with prepared() as cursor:
+        columns = memory | {"corrected": list(book.corrected)}
+        cursor.execute(REMEMBER, _arrays(columns) | {"epoch": epoch})
     book.corrected.clear()
 
 
@@ -133,6 +134,10 @@ def lists(sent: Sequence[Sent]) -> list[list[Sent]]:
     return messages
 
 
+def _arrays(columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:
+    return {name: array(values) for name, values in columns.items()}
+
+
 def _versions(book: Book) -> dict[str, int]:
     """Return what a placement was decided by: the policy's version and the last lever's number."""
     return {"policy": book.config.policy.number, "control": book.config.control}
@@ -154,6 +159,7 @@ def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) ->
         "expected": [job.expected_s for job in jobs],
         "names": [book.config.executor_rows[one.executor].slug for one in placements],
         "reasons": [placement.reason.value for placement in placements],
+        "changed": [book.rows[job.id].changed for job in jobs],
         "eta_at": [_time(eta.at if eta else None) for eta in etas],
         "eta_finish": [_time(eta.finish if eta else None) for eta in etas],
         "eta_low": [_time(eta.low if eta else None) for eta in etas],

@@ -2,10 +2,10 @@
 
     wake (nudge, else 1 s) -> changed rows -> cycle -> one statement -> messages -> read model
 
-The first change after a quiet time is taken up at once; those that follow wait a few milliseconds for
-their neighbours, so that a burst becomes one batch. While the workers have plenty before them changes
-gather longer, for the fixed cost of a batch (statements, messages, settling) is then what the work
-would wait for. Whatever goes wrong with the database ends this leadership: the memory is thrown away and built anew from
+A change that comes alone is taken up at once; where several came together, the next wait a few
+milliseconds for their neighbours, so that a burst becomes one batch. While the workers have plenty
+before them changes gather longer, for the fixed cost of a batch (statements, messages, settling) is
+then what the work would wait for. Whatever goes wrong with the database ends this leadership: the memory is thrown away and built anew from
 the rows by whoever leads next, often this very process.
 """
 
@@ -20,7 +20,6 @@ from threading import Event
 import redis
 from celery import current_app
 from django.conf import settings
-from django.db import connection
 from kombu.exceptions import OperationalError as BrokerError
 
 from scheduling.core.policy.cycle import cycle
@@ -30,9 +29,8 @@ from scheduling.governor.book import Book
 from scheduling.governor.boot import book_load
 from scheduling.governor.config import config_load
 from scheduling.governor.dispatch import Sent, dispatch, remember, send
-from scheduling.governor.pickup import changed_rows
+from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
-from scheduling.governor.statements import CONTROL
 from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
 
 log = logging.getLogger(__name__)
@@ -82,6 +80,7 @@ class Leader:
         self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
         self._began = time.monotonic()
         self._control = self.book.config.control
+        self._burst = False
         self._clock = Clock(
             [
                 (1.0, self._renew),
@@ -103,7 +102,6 @@ class Leader:
     def turn(self) -> bool:
         """Do one turn; returns whether anything changed."""
         self._clock.run()
-        self._follow_controls()
         moved = self._take_up()
         moved |= self._place()
         if moved:
@@ -117,7 +115,9 @@ class Leader:
 
     def gather_s(self) -> float:
         """Return how long to let changes gather before the next turn."""
-        return GATHER_BUSY_S if self.book.has_plenty() else GATHER_S
+        if self.book.has_plenty():
+            return GATHER_BUSY_S
+        return GATHER_S if self._burst else 0.0
 
     def close(self) -> None:
         """Store what is left and give the lease up, so that another governor leads at once."""
@@ -125,12 +125,18 @@ class Leader:
         lease.give_up(self.epoch)
 
     def _take_up(self) -> bool:
-        pairs = changed_rows(self.epoch)
-        if not all(self.book.knows(row) for row, _ in pairs):
+        changes, before = changes_since(self.book.seen), self.book
+        if changes.control != self._control or now_s() >= before.config.changes_at:
+            self._reconfigure()
+        if not all(self.book.knows(row) for row, _ in changes.pairs):
             self._reconfigure(all_anew=True)
-        for row, attempt in pairs:
+        self._burst = len(changes.pairs) > 1
+        if self.book is not before:
+            return True  # loaded anew, and so from rows newer than these
+        for row, attempt in changes.pairs:
             self.book.apply(row, attempt)
-        return bool(pairs)
+        self.book.seen = changes.seen
+        return bool(changes.pairs)
 
     def _place(self) -> bool:
         placed = False
@@ -172,14 +178,6 @@ class Leader:
         if again:
             log.info("%d attempts were not claimed in time and are sent again", len(again))
             self._tell(again)
-
-    def _follow_controls(self) -> None:
-        with connection.cursor() as cursor:
-            cursor.execute(CONTROL)
-            row = cursor.fetchone()
-        moved = row is not None and row[0] != self._control
-        if moved or now_s() >= self.book.config.changes_at:
-            self._reconfigure()
 
     def _reconfigure(self, *, all_anew: bool = False) -> None:
         known = None if all_anew else self.book.config
@@ -255,12 +253,10 @@ def lead(epoch: int, stopping: Event) -> None:
     log.info("leading in epoch %d: %d jobs", epoch, len(leader.book.rows))
     try:
         while not stopping.is_set():
-            if not leader.turn():
-                began = time.monotonic()
+            if leader.turn():
+                time.sleep(leader.gather_s())
+            else:
                 nudges.wait(leader.wait_s())
-                if time.monotonic() - began > GATHER_S:
-                    continue
-            time.sleep(leader.gather_s())
         leader.close()
     finally:
         leader.publisher.close()

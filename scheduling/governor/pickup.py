@@ -1,25 +1,46 @@
 """Taking up changed rows, so that none is missed.
 
-Every writer sets a job's flag `changed` in its own transaction; the governor clears it in the
-statement that reads the row. A row that somebody holds locked is skipped and still flagged the
-next time. ("id > last seen" loses rows that commit late.) The attempts are read by a second
-statement: a joined read could show a newer job beside an older attempt.
+Every writer notes its transaction in the job's `changed`; the governor reads what the snapshot of
+its last reading did not show (`scheduling.models.xact`) and writes nothing. A row that somebody is
+changing comes when that transaction ends. Job and attempt are read in one statement, and so as
+they stood at one moment.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from django.db import connection
 
-from scheduling.governor.rows import AttemptRow, JobRow, job_row
-from scheduling.governor.statements import ATTEMPTS_OF, PICKUP
+from scheduling.governor.rows import AttemptRow, JobRow, split
+from scheduling.governor.statements import FROM_ELSEWHERE, PICKUP, SEEN
+from tenants.prepared import prepared
 
 
-def changed_rows(epoch: int) -> list[tuple[JobRow, AttemptRow | None]]:
-    """Return the changed jobs with their last attempts and clear the flags."""
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changed jobs with their last attempts, by arrival, and the number of the last lever change.
+
+    `seen` is what to read on from.
+    """
+
+    seen: str
+    control: int
+    pairs: Sequence[tuple[JobRow, AttemptRow | None]]
+
+
+def seen_now() -> str:
+    """Return the present snapshot, from which a reader of all rows goes on by changes."""
     with connection.cursor() as cursor:
-        cursor.execute(PICKUP, {"epoch": epoch})
-        jobs = [job_row(row) for row in cursor.fetchall()]
-        placed = [job for job in jobs if job.fence]
-        attempts: dict[str, AttemptRow] = {}
-        if placed:
-            cursor.execute(ATTEMPTS_OF, [[job.id for job in placed], [j.fence for j in placed]])
-            attempts = {row[0]: AttemptRow(*row[1:]) for row in cursor.fetchall()}
-    return [(job, attempts.get(job.id)) for job in jobs]
+        cursor.execute(FROM_ELSEWHERE)
+        cursor.execute(SEEN)
+        return str(cursor.fetchone()[0])
+
+
+def changes_since(seen: str) -> Changes:
+    """Return what transactions have changed that the snapshot `seen` does not show."""
+    with prepared() as cursor:
+        cursor.execute(PICKUP, {"seen": seen})
+        rows = cursor.fetchall()
+    seen, control = rows[0][:2]
+    pairs = [split(row[2:]) for row in rows if row[2] is not None]
+    return Changes(seen=seen, control=control, pairs=pairs)

@@ -35,12 +35,15 @@ SHORTEST_S = 0.2
 INLINE_MOST = 200
 """Up to so many waiting jobs a full pass is made by the leader itself: a fork would cost more."""
 PAUSE_FACTOR = 4.0
-"""After a full pass that took n seconds, the next begins n times this later, unless a lever moved."""
+"""After a full pass that took n seconds (of processor time, in a child), the next begins n times
+this later, unless a lever moved."""
 GONE_MOST = 4_000
 """With more rows gone than this, freshened headers would grow too large: wait for the full pass."""
 LEARN_MOST = 5_000
 """So many first estimates are entered in a turn: 100,000 at once would hold up dispatch."""
 CHILD_MOST_S = 60.0
+CHILD_NICE = 5
+"""A picture of the backlog may be a little late; the work that it shows comes first."""
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -103,7 +106,7 @@ class Publisher:
         self._seq += 1
         book.moves = {}
         made = _made(book, list(book.states), self._epoch, self._seq, now)
-        self._take(made, book, began)
+        self._take(made, book, time.monotonic() - began)
         self._publish(self._bases.values())
 
     def close(self) -> None:
@@ -149,8 +152,7 @@ class Publisher:
             log.error("a full pass failed; its process says why above")  # noqa: TRY400
             self._drop(child, book)
             return
-        self._end(child)
-        self._take(made, book, child.began)
+        self._take(made, book, self._end(child))
         self._freshen(book, now)
 
     def _drop(self, child: _Child, book: Book) -> None:
@@ -161,20 +163,20 @@ class Publisher:
             later = book.moves_of(pool)
             book.moves[pool] = Moves(before.arrived | later.arrived, before.followed_by(later))
 
-    def _end(self, child: _Child) -> None:
-        """Be rid of a child, whether it has ended or not."""
+    def _end(self, child: _Child) -> float:
+        """Be rid of a child, whether it has ended or not; return its processor seconds."""
         self._child = None
         os.close(child.pipe)
         os.kill(child.pid, signal.SIGKILL)
-        os.waitpid(child.pid, 0)
+        used = os.wait4(child.pid, 0)[2]
+        return used.ru_utime + used.ru_stime
 
-    def _take(self, made: Iterable[Made], book: Book, began: float) -> None:
+    def _take(self, made: Iterable[Made], book: Book, took: float) -> None:
         for one in made:
             self._bases[one.header.pool] = one.header
             self._new_etas.extend(zip(repeat(one.header.at), one.first_etas))
         self._learn(book)
-        self._full_at = time.monotonic()
-        self._full_took = self._full_at - began
+        self._full_at, self._full_took = time.monotonic(), took
 
     def _learn(self, book: Book) -> None:
         """Enter some of the first estimates; those of the jobs in front were made first."""
@@ -234,6 +236,7 @@ def _child_main(book: Book, epoch: int, seq: int, now: float, pipe: int) -> None
     """Be the child: make the pass, say it, end without touching what the parent shares."""
     code = 1
     try:
+        os.nice(CHILD_NICE)
         gc.disable()  # this process is over before anything could be worth collecting
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.SIG_IGN)

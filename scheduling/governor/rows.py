@@ -40,6 +40,7 @@ class JobRow:
     submitted_at: float
     deadline: float | None
     fence: int
+    changed: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The governor's own statements. Each begins with the check of the leader's epoch.
 
 `scheduling.governor.lease.HOLDS` is the guard; without the lease a statement finds and writes
-nothing. Rows are locked in the order of arrival, so a set never waits for another in a circle.
+nothing. Rows are locked in the order of arrival, or not waited for, so a set never waits for
+another in a circle.
 """
 
 from scheduling.governor.lease import HOLDS
@@ -13,7 +14,8 @@ JOB_COLUMNS = (
     "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, j.model, "
     "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
     "j.output_tokens, j.expected_s, j.submitted_by, "
-    "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence"
+    "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence, "
+    "j.changed::text"
 )
 ATTEMPT_COLUMNS = (
     "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
@@ -25,20 +27,27 @@ ATTEMPT_COLUMNS = (
     "(a.usage->>'worker_seconds')::float8"
 )
 
+SEEN = "SELECT pg_current_snapshot()::text"
+"""The snapshot of the statement: what it does not show is still to be read."""
+
 PICKUP = f"""
-{LEAD}, found AS MATERIALIZED (
-    SELECT j.id FROM scheduling_job j, lead WHERE j.changed
-    ORDER BY j.seq LIMIT 5000 FOR UPDATE OF j SKIP LOCKED
-), j AS (
-    UPDATE scheduling_job j SET changed = false FROM found WHERE j.id = found.id RETURNING j.*
-)
-SELECT {JOB_COLUMNS} FROM j ORDER BY j.seq
+SELECT pg_current_snapshot()::text,
+    coalesce((SELECT number FROM tenants_controlclock), 0), {JOB_COLUMNS}, {ATTEMPT_COLUMNS}
+FROM (VALUES (1)) always LEFT JOIN LATERAL (
+    SELECT * FROM scheduling_job
+    WHERE changed >= pg_snapshot_xmin(%(seen)s::pg_snapshot)
+      AND NOT pg_visible_in_snapshot(changed, %(seen)s::pg_snapshot) OFFSET 0
+) j ON true LEFT JOIN LATERAL (
+    SELECT * FROM scheduling_attempt WHERE job_id = j.id AND fence = j.fence OFFSET 0
+) a ON true
+ORDER BY j.seq
 """  # noqa: S608 (constants)
 
-ATTEMPTS_OF = f"""
-SELECT a.job_id::text, {ATTEMPT_COLUMNS} FROM scheduling_attempt a
-JOIN unnest(%s::uuid[], %s::int[]) AS x(job, fence) ON a.job_id = x.job AND a.fence = x.fence
-"""  # noqa: S608 (constants)
+FROM_ELSEWHERE = """
+UPDATE scheduling_job SET changed = pg_current_xact_id()
+WHERE changed >= pg_snapshot_xmax(pg_current_snapshot())
+"""
+"""Rows restored from another server carry its transactions: ours would take them for new for ever."""
 
 LOAD = f"""
 SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_job j
@@ -63,6 +72,8 @@ MEMORY = """memory AS (
         backlogged = excluded.backlogged, last_placed_at = excluded.last_placed_at
 )"""
 
+# The jobs are looked up one by one by their ids: the tables swing between empty and full faster than
+# the server's statistics, so a plan that may choose walks all jobs of a state for each placement.
 DISPATCH = f"""
 {LEAD}, asked AS (
     SELECT * FROM unnest(
@@ -70,40 +81,40 @@ DISPATCH = f"""
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
         %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[], %(names)s::text[],
         %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
-        %(eta_high)s::timestamptz[], %(raised)s::jsonb[]
+        %(eta_high)s::timestamptz[], %(changed)s::xid8[], %(raised)s::jsonb[]
     ) WITH ORDINALITY AS x(
         job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
-        reason, name, eta_at, eta_finish, eta_low, eta_high, raised, place
+        reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, place
     )
 ), free AS MATERIALIZED (
-    SELECT j.id FROM scheduling_job j, lead, asked
-    WHERE j.id = asked.job AND j.state = 'queued' AND NOT j.paused AND NOT j.changed
-    ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
+    SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
+        SELECT state, paused, changed FROM scheduling_job WHERE id = asked.job
+        FOR UPDATE SKIP LOCKED
+    ) j WHERE j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
 ), placed AS (
     UPDATE scheduling_job j
-    SET state = 'running', fence = j.fence + 1, reason = asked.reason,
+    SET state = 'running', fence = j.fence + 1, reason = free.reason,
         started_at = coalesce(j.started_at, clock_timestamp())
-    FROM free, asked WHERE j.id = free.id AND asked.job = j.id
-    RETURNING j.id, j.fence, j.step, j.tenant_id, asked.attempt
+    FROM free WHERE j.id = free.job AND j.id = ANY(%(jobs)s::uuid[])
+    RETURNING j.fence, j.step, j.tenant_id, free.*
 ), made AS (
     INSERT INTO scheduling_attempt (
         id, job_id, fence, step, executor_id, state, cost, charge, job_class, turn, lifts,
         workspace_lifts, expected_s, lease_until, sent_at, sends, dispatched_at, error_class,
         message, eta_at, eta_finish, eta_low, eta_high
     )
-    SELECT asked.attempt, placed.id, placed.fence, placed.step, asked.executor, 'dispatched',
-        asked.cost, asked.charge, asked.class, asked.turn, asked.lifts, asked.workspace_lifts,
-        asked.expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '', '',
-        asked.eta_at, asked.eta_finish, asked.eta_low, asked.eta_high
-    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+    SELECT attempt, job, fence, step, executor, 'dispatched', cost, charge, class, turn, lifts,
+        workspace_lifts, expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '',
+        '', eta_at, eta_finish, eta_low, eta_high
+    FROM placed ORDER BY place
     RETURNING id, job_id, fence
 ), told AS (
     INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
-    SELECT placed.id, placed.tenant_id, placed.attempt, 'placed', asked.reason,
-        jsonb_build_object('executor', asked.name, 'turn', asked.turn, 'class', asked.class,
-            'cost', asked.cost, 'fence', placed.fence, 'policy', %(policy)s::int,
-            'control', %(control)s::bigint) || asked.raised, clock_timestamp()
-    FROM asked JOIN placed ON placed.id = asked.job ORDER BY asked.place
+    SELECT job, tenant_id, attempt, 'placed', reason,
+        jsonb_build_object('executor', name, 'turn', turn, 'class', class, 'cost', cost,
+            'fence', fence, 'policy', %(policy)s::int, 'control', %(control)s::bigint) || raised,
+        clock_timestamp()
+    FROM placed ORDER BY place
 ), {MEMORY}
 SELECT id::text, job_id::text, fence FROM made
 """  # noqa: S608 (constants)
@@ -122,7 +133,8 @@ WAKE = f"""
     WHERE j.wake_at <= clock_timestamp() AND j.state = 'waiting'
     ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
 )
-UPDATE scheduling_job j SET state = 'queued', wake_at = NULL, changed = true, reason = 'in_order'
+UPDATE scheduling_job j SET state = 'queued', wake_at = NULL, changed = pg_current_xact_id(),
+    reason = 'in_order'
 FROM due WHERE j.id = due.id
 """  # noqa: S608 (constants)
 
@@ -162,7 +174,6 @@ DEFERRED_DUE = (
     "SELECT EXISTS (SELECT 1 FROM scheduling_job "
     "WHERE wake_at <= clock_timestamp() AND state = 'deferred')"
 )
-CONTROL = "SELECT number FROM tenants_controlclock"
 OPEN_CIRCUITS = f"""
 {LEAD}
 UPDATE scheduling_executor SET circuit = 'half_open' FROM lead

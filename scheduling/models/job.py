@@ -1,7 +1,7 @@
 """A job: one unit of submitted work.
 
 Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
-- the governor's changed rows: `job_changed`, partial on `changed`, holds only what it has not seen;
+- the governor's changed rows: `job_changed`, by the transaction that changed them;
 - its load at start: `job_live`, partial on the states that are not ended, by arrival number;
 - jobs whose wait ends by time: `job_wakes`, partial on `wake_at`;
 - a tenant's oldest deferred jobs, asked by each settlement: `job_deferred`, partial;
@@ -22,6 +22,7 @@ from django.db.models.functions import Now
 from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState
 from scheduling.models.pool import Pool
 from scheduling.models.workflow import RISKS, Mission, Workflow
+from scheduling.models.xact import CurrentXact, XactField
 from tenants.ids import new_id
 from tenants.models import Tenant, Workspace
 
@@ -35,8 +36,9 @@ OUTCOMES = ["accepted", "rejected", "unreviewed"]
 class Job(models.Model):
     """`seq` is the arrival number; `fence` numbers its placements; `tries` counts failures.
 
-    `cost` None takes the workflow's present cost. `changed` is the governor's flag: set by
-    every writer, cleared by the governor when it has taken the row up. `wake_at` is when a
+    `cost` None takes the workflow's present cost. `changed` is the transaction that last
+    changed what the governor must take up: every writer but the governor's dispatch sets it to
+    `CurrentXact()`, and dispatch takes only jobs unchanged since it read them. `wake_at` is when a
     deferred or waiting job (retry, not-before) is due. `error` holds {class, message} of the
     last failure, `reason` the code of the last decision. `estimate` holds the amounts that were
     named for what has no column of its own (tool calls, environment ...), by their dimension.
@@ -64,7 +66,7 @@ class Job(models.Model):
     outcome = models.CharField(
         max_length=10, choices=[(o, o) for o in OUTCOMES], default="unreviewed"
     )
-    changed = models.BooleanField(default=True)
+    changed = XactField(db_default=CurrentXact(), editable=False)
     fence = models.PositiveIntegerField(default=0)
     step = models.PositiveIntegerField(default=0)
     tries = models.PositiveIntegerField(default=0)
@@ -116,7 +118,7 @@ class Job(models.Model):
             ),
         ]
         indexes: ClassVar = [
-            models.Index(fields=["seq"], condition=Q(changed=True), name="job_changed"),
+            models.Index(fields=["changed"], name="job_changed"),
             models.Index(fields=["seq"], condition=Q(state__in=LIVE), name="job_live"),
             models.Index(fields=["wake_at"], condition=Q(wake_at__isnull=False), name="job_wakes"),
             models.Index(

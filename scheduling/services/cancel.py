@@ -11,6 +11,7 @@ from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState,
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
+from scheduling.models.xact import CurrentXact
 from scheduling.services.dependencies import dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
@@ -64,8 +65,8 @@ def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: dateti
 
 def _end(job: Job, now: datetime) -> None:
     job.state = job_move(JobState(job.state), JobEvent.CANCEL)
-    job.reason, job.finished_at, job.wake_at, job.changed = Reason.CANCELED, now, None, True
-    job.cancel_requested = True
+    job.reason, job.finished_at, job.wake_at = Reason.CANCELED, now, None
+    job.changed, job.cancel_requested = CurrentXact(), True
     job.save(
         update_fields=["state", "reason", "finished_at", "wake_at", "changed", "cancel_requested"]
     )

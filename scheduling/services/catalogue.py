@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from django.db import connection
-
 from scheduling.core import types
 from scheduling.core.placement import candidates
 from scheduling.core.policy.settings import Policy
@@ -21,6 +19,7 @@ from scheduling.selectors.policy import active_policy, core_executor
 from scheduling.services.foresight import Foresight
 from tenants.controls import NO_VERSION, VERSION_SQL, Version, control_version
 from tenants.models import Tenant, Workspace
+from tenants.prepared import prepared
 from tenants.remembered import Remembered
 
 Outlook = dict[str, Foresight]
@@ -123,7 +122,7 @@ def catalogue_load(
 
 
 def _counted(workspace: Workspace) -> tuple[Version, Backlog]:
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_FACTS, [workspace.id, workspace.tenant_id, *BACKLOG])
         number, writer, tenant, own = cursor.fetchone()
     version = NO_VERSION if number is None else (number, writer)

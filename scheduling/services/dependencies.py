@@ -27,6 +27,7 @@ from scheduling.services.drafts import Draft, FieldError, Refused
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 from tenants.controls import NO_VERSION, VERSION_SQL, Version
+from tenants.prepared import prepared
 
 _CAN_END = sorted(job_sources(JobEvent.CANCEL) - {JobState.RUNNING})
 _MOMENT = f"""
@@ -48,14 +49,14 @@ ORDER BY j.seq, d.id FOR UPDATE OF j
 """
 _MEET = "UPDATE scheduling_jobdependency SET open = false WHERE id = ANY(%s)"
 _QUEUE = """
-UPDATE scheduling_job j SET state = 'queued', reason = 'in_order', changed = true
+UPDATE scheduling_job j SET state = 'queued', reason = 'in_order', changed = pg_current_xact_id()
 WHERE j.id = ANY(%s::uuid[]) AND j.state = 'waiting' AND j.reason = 'dependency'
   AND NOT EXISTS (SELECT 1 FROM scheduling_jobdependency d WHERE d.job_id = j.id AND d.open)
 RETURNING j.id, j.tenant_id
 """
 _CANCEL = """
 UPDATE scheduling_job SET state = 'canceled', reason = 'dependency', finished_at = %s,
-    wake_at = NULL, changed = true, cancel_requested = true
+    wake_at = NULL, changed = pg_current_xact_id(), cancel_requested = true
 WHERE id = ANY(%s::uuid[])
 """
 
@@ -108,7 +109,7 @@ def version_and_waited(job_ids: Collection[uuid.UUID]) -> tuple[Version, bool]:
 
     The jobs must be locked already, by an earlier statement: what names them then is seen.
     """
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_MOMENT, [array(job_ids)])
         number, writer, waited = cursor.fetchone()
     return (NO_VERSION if number is None else (number, writer)), waited

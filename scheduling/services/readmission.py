@@ -14,6 +14,7 @@ from scheduling.core.states import JobEvent, JobState, job_sources
 from scheduling.core.types import ClassRule, Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job
+from scheduling.models.xact import CurrentXact
 from scheduling.services.admission import Judged, decision_of, expiry, judge
 from scheduling.services.catalogue import Catalogue, catalogue_load
 from scheduling.services.dependencies import (
@@ -80,7 +81,7 @@ def reservations_sweep(*, now: datetime) -> int:
     rows = [job for job in at_stake.values() if job.id in expired]
     for job in rows:
         job.state, job.reason = JobState.DEFERRED, Reason.BUDGET
-        job.wake_at, job.changed = now, True
+        job.wake_at, job.changed = now, CurrentXact()
     Job.objects.bulk_update(rows, ["state", "reason", "wake_at", "changed"])
     events_write(
         Told(job_id=job.id, tenant_id=job.tenant_id, event="deferred", reason=Reason.BUDGET)
@@ -106,7 +107,7 @@ def _draft(job: Job, catalogue: Catalogue, waits: int) -> Draft:
 def _store(judged: Sequence[Judged], catalogue: Catalogue, now: datetime) -> None:
     jobs = [one.draft.job for one in judged]
     for job in jobs:
-        job.changed = True
+        job.changed = CurrentXact()
     Job.objects.bulk_update(jobs, ["state", "reason", "wake_at", "finished_at", "changed"])
     Decision.objects.bulk_create([decision_of(one, catalogue, now) for one in judged])
     events_write(

@@ -1,7 +1,8 @@
 """Settling attempts, in sets, exactly once: states, usage, money, events, circuits.
 
 The rows of a set are locked first, in the order of arrival and each job before its attempt, so
-that two sets never wait for each other in a circle. An attempt that is no longer live, or whose
+that two sets never wait for each other in a circle; the balances, which all jobs of a tenant share,
+are moved last. An attempt that is no longer live, or whose
 fence its job has passed, is stale: it changes nothing, but what it used is booked as wasted, for
 it was paid for.
 """
@@ -19,7 +20,7 @@ from django.db import transaction
 from billing.core.dimensions import ATTEMPT_EVENT
 from billing.core.pricing import Usage as PricedUsage
 from billing.services.prices import UnpricedModel
-from billing.services.settlement import settle
+from billing.services.settlement import balances_follow, book
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
 from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState
@@ -83,9 +84,10 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
-    costs = settle(settlements=booked + late, version=version, released=fallout.lost)
-    _write(closings, costs, policy, now)
+    books = book(settlements=booked + late, version=version, released=fallout.lost)
+    _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
+    balances_follow(books)
     return SettledSet(settled=len(fresh), stale=len(stale))
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from django.db import connection
-
 from billing.services.sets import array, columns
 from scheduling.executors.contract import Outcome, Usage
 from scheduling.services.endings import Course, Ending
+from tenants.prepared import prepared
 
 WAKE_AT_ONCE = 20
 """How many of a tenant's budget-deferred jobs one release sends back to admission."""
@@ -51,12 +50,13 @@ WITH closing AS MATERIALIZED (
 ), ended AS (
     UPDATE scheduling_attempt a SET state = x.attempt_state, error_class = x.class,
         message = x.message, usage = x.usage, spend = x.spend, charge_due = x.due, ended_at = %s
-    FROM closing x WHERE a.id = x.attempt
+    FROM closing x WHERE a.id = x.attempt AND a.id = ANY(%s::uuid[])
 )
 UPDATE scheduling_job j SET state = x.state, reason = x.reason,
     result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
-    finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome, changed = true
-FROM closing x WHERE j.id = x.job
+    finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome,
+    changed = pg_current_xact_id()
+FROM closing x WHERE j.id = x.job AND j.id = ANY(%s::uuid[])
 """
 # The jobs are picked in a materialised step: in a plain `IN (... LIMIT ...)` the server may pick
 # anew for every row that it looks at, which is slow and goes past the limit.
@@ -71,6 +71,8 @@ WITH due AS MATERIALIZED (
 )
 UPDATE scheduling_job j SET wake_at = %s FROM due WHERE j.id = due.id
 """
+_ATTEMPT_WIDTH = 7
+"""So many of the columns are the attempt's; the next is the job's id."""
 _USAGE = [one.name for one in fields(Usage)]
 _encode = json.JSONEncoder(default=str).encode
 
@@ -116,7 +118,7 @@ class Closing:
 
 def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
     """Lock the attempts and their jobs, and return them in the order of arrival."""
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_LOCK, [array(ids)])
         names = [column.name for column in cursor.description]
         return [Locked(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
@@ -128,9 +130,9 @@ def attempts_close(
     """Write the end of the attempts and what becomes of their jobs, flagged for the governor."""
     if not closings:
         return
-    rows = [(*_attempt_row(one, spend), *_job_row(one)) for one in closings]
-    with connection.cursor() as cursor:
-        cursor.execute(_CLOSE, [*columns(rows), now, now])
+    sets = columns((*_attempt_row(one, spend), *_job_row(one)) for one in closings)
+    with prepared() as cursor:
+        cursor.execute(_CLOSE, [*sets, now, sets[0], now, sets[_ATTEMPT_WIDTH]])
 
 
 def deferred_wake(
@@ -139,7 +141,7 @@ def deferred_wake(
     """Send each tenant's oldest jobs that wait for budget, at most so many, back to admission."""
     if not tenants:
         return
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_WAKE, [array(sorted(tenants)), now, most, now])
 
 

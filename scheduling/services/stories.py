@@ -5,10 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db import connection
-
 from scheduling.models import JobEvent
 from scheduling.services.rows import table_of
+from tenants.prepared import prepared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,5 +28,5 @@ def events_write(told: Iterable[Told]) -> None:
     if not rows:
         return
     table = table_of(JobEvent)
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(table.insert, table.literals(rows))

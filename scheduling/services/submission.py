@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db import connection, transaction
+from django.db import transaction
 
 from scheduling.core.states import JobState
 from scheduling.events import nudge_on_commit
@@ -17,6 +17,7 @@ from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
 from scheduling.services.rows import table_of
 from scheduling.services.stories import Told
 from tenants.models import Workspace
+from tenants.prepared import prepared
 
 SET_ROWS = 500
 _STORE = """
@@ -86,7 +87,7 @@ def _store(accepted: Sequence[Accepted], told: Sequence[Told]) -> None:
         *tables[1].literals([one.decision for one in accepted]),
         *tables[2].literals(told),
     ]
-    with connection.cursor() as cursor:
+    with prepared() as cursor:
         cursor.execute(_STORE.format(*(table.insert for table in tables)), literals)
         for job, (seq, submitted_at) in zip(jobs, cursor.fetchall(), strict=True):
             job.seq, job.submitted_at = seq, submitted_at

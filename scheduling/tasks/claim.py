@@ -12,18 +12,31 @@ from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
 
+from billing.services.sets import array
+from tenants.prepared import prepared
+
+# Rows are looked up one by one by their ids (OFFSET 0 keeps conditions out): the tables swing between
+# empty and full faster than the server's statistics, so a plan that may choose walks all live jobs
+# for each attempt.
 _CLAIM = """
+WITH mine AS MATERIALIZED (
+    SELECT a.id, a.fence, j.id AS job, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
+        j.output_tokens, j.max_spend, j.max_tokens, e.slug, e.kind AS executor_kind, e.slots,
+        e.endpoint, e.models_offered
+    FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence)
+    CROSS JOIN LATERAL (SELECT * FROM scheduling_attempt WHERE id = x.id OFFSET 0) a
+    CROSS JOIN LATERAL (SELECT * FROM scheduling_job WHERE id = a.job_id OFFSET 0) j
+    CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
+    WHERE a.fence = x.fence AND j.fence = a.fence AND j.state = 'running'
+      AND NOT j.cancel_requested
+)
 UPDATE scheduling_attempt a
 SET state = 'running', worker_id = %s, started_at = clock_timestamp(),
     lease_until = clock_timestamp() + make_interval(secs => %s)
-FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence), scheduling_job j, scheduling_executor e
-WHERE a.id = x.id AND a.fence = x.fence AND a.state = 'dispatched'
-  AND j.id = a.job_id AND j.fence = a.fence AND j.state = 'running' AND NOT j.cancel_requested
-  AND e.id = a.executor_id
-RETURNING a.id, a.fence, j.id, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
-          j.output_tokens, j.max_spend, j.max_tokens, e.slug, e.kind, e.slots, e.endpoint, e.models_offered
+FROM mine WHERE a.id = mine.id AND a.id = ANY(%s::uuid[]) AND a.fence = mine.fence
+  AND a.state = 'dispatched'
+RETURNING mine.*
 """
 
 
@@ -53,11 +66,13 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
     """Claim what is still to be had of (attempt, fence) pairs, in their order."""
     ids = [uuid.UUID(attempt) for attempt, _ in pairs]
     fences = [fence for _, fence in pairs]
-    with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, [worker_id, settings.WORKER_LEASE_S, ids, fences])
+    named = array(ids)
+    with prepared() as cursor:
+        cursor.execute(_CLAIM, [named, array(fences), worker_id, settings.WORKER_LEASE_S, named])
         rows = cursor.fetchall()
     claimed = [_claimed(row) for row in rows]
-    return sorted(claimed, key=lambda one: ids.index(one.attempt_id))
+    places = {attempt: place for place, attempt in enumerate(ids)}
+    return sorted(claimed, key=lambda one: places[one.attempt_id])
 
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:

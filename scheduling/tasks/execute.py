@@ -9,7 +9,12 @@ import threading
 from collections.abc import Sequence
 
 from celery import shared_task
-from celery.signals import worker_process_shutdown, worker_ready, worker_shutting_down
+from celery.signals import (
+    worker_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutting_down,
+)
 from django.conf import settings
 from django.db import close_old_connections
 
@@ -26,10 +31,17 @@ from scheduling.kinds.contract import Estimate
 from scheduling.services.settlement import Report
 from scheduling.tasks.claim import Claimed, attempts_claim
 from scheduling.tasks.process import Process, leave, present
+from tenants.prepared import prefer_indexes
 
 log = logging.getLogger(__name__)
 
 _shape: dict[str, object] = {"threads": 1, "queues": []}
+
+
+@worker_init.connect
+def plan_with_indexes(**_: object) -> None:
+    """Let the sessions of this worker plan for full tables."""
+    prefer_indexes()
 
 
 @worker_ready.connect

@@ -51,6 +51,7 @@ SETTINGS = {
     "max_wal_size": "1GB",
     # Containers often give /dev/shm 64 MB, too little for parallel hash joins; two cores gain none.
     "max_parallel_workers_per_gather": "0",
+    "autovacuum_naptime": "10s",  # a backlog comes and goes within the minute that is the default
     "jit": "off",  # statements here are short: compiling one would take longer than running it
     "log_line_prefix": "%m [%p] ",
     "lc_messages": "C",  # this module reads the server's messages

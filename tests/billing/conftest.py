@@ -1,23 +1,33 @@
 """A tenant with prices and budgets, and short ways to ask for and to settle work."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from billing.core.pricing import Usage
 from billing.models import Balance, Budget, CostRule, Rate
 from billing.services import prices
 from billing.services.budgets import Ceiling, budget_set
-from billing.services.usage import Settlement
+from billing.services.settlement import balances_follow, book
+from billing.services.usage import Settled, Settlement
 from billing.services.verdicts import ReserveRequest
 from tenants.models import Tenant, Workspace
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 PRICES = {"input": "2", "output": "10"}
+
+
+def settle(*, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Book what attempts used and move the balances, in a transaction of its own."""
+    with transaction.atomic():
+        booked = book(settlements=settlements)
+        balances_follow(booked)
+    return booked.settled
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,7 @@ from django.contrib import admin
 from billing.core.pricing import Usage
 from billing.models import Balance, LedgerEntry, Reservation
 from billing.services.reservations import reserve
-from billing.services.settlement import settle
-from tests.billing.conftest import NOW
+from tests.billing.conftest import NOW, settle
 
 MODELS = [
     model for model in apps.get_app_config("billing").get_models() if model in admin.site._registry

@@ -13,9 +13,8 @@ from billing.core.pricing import Usage
 from billing.models import BudgetAlert, WebhookDelivery
 from billing.services.alerts import alert_told, alerts_seen, alerts_standing
 from billing.services.escalations import Increase, budget_escalate
-from billing.services.settlement import settle
 from billing.services.webhooks import webhook_add
-from tests.billing.conftest import NOW, Shop, rule
+from tests.billing.conftest import NOW, Shop, rule, settle
 from tests.billing.test_parallel import at_once
 
 DAY = timedelta(days=1)

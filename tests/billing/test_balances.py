@@ -17,8 +17,7 @@ from billing.services.accounts import balances_ensure, window_of
 from billing.services.checks import balances_differ
 from billing.services.moves import reservations_move
 from billing.services.reservations import release, reserve, sweep_expired
-from billing.services.settlement import settle
-from tests.billing.conftest import NOW, Shop, sums
+from tests.billing.conftest import NOW, Shop, settle, sums
 
 pytestmark = pytest.mark.django_db
 D = Decimal

@@ -6,9 +6,8 @@ from billing.core.pricing import Usage
 from billing.models import Balance
 from billing.services.checks import balances_differ
 from billing.services.reservations import reserve
-from billing.services.settlement import settle
 from billing.services.verdicts import Refused, Reserved
-from tests.billing.conftest import NOW, Shop
+from tests.billing.conftest import NOW, Shop, settle
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,8 @@ from billing.core.terms import DIMENSIONS
 from billing.models import Balance, Budget
 from billing.services.checks import balances_differ
 from billing.services.reservations import reserve
-from billing.services.settlement import settle
 from billing.services.verdicts import Refused, Reserved
-from tests.billing.conftest import NOW, Shop, sums
+from tests.billing.conftest import NOW, Shop, settle, sums
 
 pytestmark = pytest.mark.django_db
 D = Decimal

@@ -17,10 +17,9 @@ from billing.models import Balance, LedgerEntry
 from billing.services.checks import balances_differ
 from billing.services.moves import reservations_move
 from billing.services.reservations import release, reserve
-from billing.services.settlement import settle
 from billing.services.usage import UsageConflict
 from billing.services.verdicts import ReserveRequest
-from tests.billing.conftest import NOW, Shop, rule, sums
+from tests.billing.conftest import NOW, Shop, rule, settle, sums
 from tests.locks import wait_until_waited_for
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -21,8 +21,7 @@ from billing.reports import (
 )
 from billing.services import prices
 from billing.services.reservations import reserve
-from billing.services.settlement import settle
-from tests.billing.conftest import NOW, Shop, rule
+from tests.billing.conftest import NOW, Shop, rule, settle
 
 D = Decimal
 FOREVER: dict[str, Any] = {

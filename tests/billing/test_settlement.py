@@ -10,14 +10,13 @@ import pytest
 from django.db import transaction
 
 from billing.core.pricing import Usage
-from billing.models import Balance, LedgerEntry, Reservation
+from billing.models import Balance, BudgetAlert, LedgerEntry, Reservation
 from billing.services import prices
 from billing.services.checks import balances_differ
 from billing.services.prices import UnpricedModel
 from billing.services.reservations import release, reserve
-from billing.services.settlement import settle
 from billing.services.usage import UsageConflict
-from tests.billing.conftest import NOW, Shop, sums
+from tests.billing.conftest import NOW, Shop, settle, sums
 
 pytestmark = pytest.mark.django_db
 D = Decimal
@@ -152,8 +151,8 @@ def test_an_overrun_is_booked_in_full_and_told(shop):
     job = held(shop, "0.003")
     (settled,) = settle(settlements=[shop.used(job, THOUSAND)])
     assert settled.overrun == D("0.001")
-    assert [c.percent for c in settled.crossed] == [50, 80, 100]
-    assert (settled.crossed[0].budget_id, settled.crossed[0].scope) == (budget.id, "tenant")
+    alerts = BudgetAlert.objects.filter(budget=budget).order_by("percent")
+    assert [one.percent for one in alerts] == [50, 80, 100]
     assert sums(budget) == ("0.004", "0")
 
 

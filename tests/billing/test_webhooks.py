@@ -20,7 +20,6 @@ from billing.models import WebhookDelivery, WebhookEndpoint
 from billing.services import posting
 from billing.services.deliveries import deliveries_due, deliveries_forget, deliveries_send
 from billing.services.posting import Parcel, post_all
-from billing.services.settlement import settle
 from billing.services.webhooks import (
     MOST,
     secret_of,
@@ -30,7 +29,7 @@ from billing.services.webhooks import (
 )
 from tenants.controls import ControlRefused
 from tenants.models import AuditEntry
-from tests.billing.conftest import Shop
+from tests.billing.conftest import Shop, settle
 
 BY = {"acting_user": "olga", "reason": "plan"}
 

@@ -27,6 +27,8 @@ from tenants.services import tenant_create, workspace_create
 WHO: dict[str, Any] = {"acting_user": "root", "reason": "test"}
 CLASSES = ("incident", "expedite", "critical", "normal", "batch")
 START = datetime(2020, 1, 1, tzinfo=UTC)
+LONG_AGO = "3"
+"""The first transaction of a server: what a row last changed by it has been seen."""
 
 
 def make_policy(**body: Any) -> int:
@@ -126,7 +128,7 @@ def place(job: Job, *, fence: int = 1, **more: Any) -> Attempt:
     """Dispatch a queued job by hand, as the governor's statement would."""
     executor = more.pop("executor", None) or Executor.objects.filter(pool=job.pool_id)[0]
     now = timezone.now()
-    Job.objects.filter(id=job.id).update(state="running", fence=fence, changed=False)
+    Job.objects.filter(id=job.id).update(state="running", fence=fence, changed=LONG_AGO)
     fields: dict[str, Any] = {
         "cost": 1, "charge": 1, "job_class": job.job_class, "expected_s": 1.0,
         "lease_until": now, "sent_at": now, "sends": 1, "state": "dispatched",

@@ -11,6 +11,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from scheduling.governor import lease
 from scheduling.governor.loop import lead
+from tenants.prepared import prefer_indexes
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ class Command(BaseCommand):
 
     def handle(self, *_args: object, **_options: object) -> None:
         """Run until SIGTERM or Ctrl-C."""
+        prefer_indexes()
         stopping = Event()
 
         def stop(_number: int, _frame: FrameType | None) -> None:

@@ -9,11 +9,11 @@ import pytest
 from billing.core.pricing import Usage
 from billing.models import WebhookDelivery, WebhookEndpoint
 from billing.services.budgets import Ceiling, budget_set
-from billing.services.settlement import settle
 from billing.services.usage import Settlement
 from billing.services.webhooks import secret_of
 from scheduling.models import IdempotencyRecord
 from tenants.models import Workspace
+from tests.billing.conftest import settle
 from tests.scheduling.api.conftest import START, Caller, World, caller, person
 
 pytestmark = pytest.mark.django_db

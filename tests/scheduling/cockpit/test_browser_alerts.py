@@ -10,9 +10,9 @@ from playwright.sync_api import Browser, expect
 from billing.core.pricing import Rate, Usage
 from billing.services.budgets import Ceiling, budget_set
 from billing.services.prices import cost_rule_publish
-from billing.services.settlement import settle
 from billing.services.usage import Settlement
 from tenants.models import Workspace
+from tests.billing.conftest import settle
 from tests.scheduling.cockpit import test_browser
 from tests.scheduling.cockpit.boards import mixed
 from tests.scheduling.cockpit.conftest import People, Publish

@@ -18,7 +18,8 @@ from tests.scheduling.governor.desk import Desk
 
 
 @pytest.fixture
-def pool(db: None) -> Pool:
+def pool(transactional_db: None) -> Pool:
+    """Make the pool; what the leader takes up are other transactions' changes, so none is rolled back."""
     valkey_client().flushdb()
     make_policy()
     make_price(output="1")

@@ -12,6 +12,7 @@ from scheduling.governor import dispatch as module
 from scheduling.governor.dispatch import LIST_MOST, Sent, dispatch, lists, remember, send
 from scheduling.governor.loop import now_s
 from scheduling.models import Attempt, Job, Pool, ServiceMemory
+from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import job_cancel
 from tests.scheduling.factories import WHO, make_tenant, submit
 from tests.scheduling.governor.desk import Desk
@@ -35,10 +36,10 @@ def store(desk: Desk, pool: Pool, placements: list[object]) -> list[Sent]:
 @pytest.mark.parametrize(
     "change",
     [
-        {"state": "canceled", "finished_at": timezone.now(), "changed": True},
-        {"paused": True, "changed": True},
-        {"changed": True},
-        {"state": "deferred", "changed": True},
+        {"state": "canceled", "finished_at": timezone.now(), "changed": CurrentXact()},
+        {"paused": True, "changed": CurrentXact()},
+        {"changed": CurrentXact()},
+        {"state": "deferred", "changed": CurrentXact()},
     ],
 )
 def test_a_job_that_changed_after_the_decision_is_not_placed(
@@ -61,7 +62,7 @@ def test_a_job_that_changed_after_the_decision_is_not_placed(
 def test_a_refused_job_that_still_waits_is_placed_by_the_next_turn(desk: Desk, pool: Pool) -> None:
     job = submit(make_tenant("acme", pool))[0]
     placements = decided(desk, pool)
-    Job.objects.filter(id=job.id).update(changed=True)
+    Job.objects.filter(id=job.id).update(changed=CurrentXact())
     assert store(desk, pool, placements) == []
     assert desk.turn() == [str(job.id)]
 

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from scheduling.controls.limits import limit_set
 from scheduling.models import Attempt, Limit, Pool
+from scheduling.models.xact import CurrentXact
 from scheduling.selectors.limits import limits_in_use, recent_dispatches
 from tests.scheduling.factories import (
     WHO,
@@ -165,9 +166,8 @@ def test_a_placement_that_the_rows_refuse_is_not_counted(desk: Desk, pool: Pool)
     a = make_tenant("a", pool)
     requests("tenant", a.tenant_id, 1)
     first, second = submit(a, 2)
-    desk.leader._follow_controls()
     desk.leader._take_up()
-    first.paused, first.changed = True, True
+    first.paused, first.changed = True, CurrentXact()
     first.save(update_fields=["paused", "changed"])
     assert desk.turn() == [str(second.id)]
 

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from scheduling.governor import lease
-from scheduling.governor.pickup import changed_rows
+from scheduling.governor.pickup import changes_since, seen_now
+from scheduling.governor.rows import JobRow
 from scheduling.models import Job, Pool
+from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import job_cancel
 from tenants.models import Workspace
 from tests.scheduling.factories import WHO, make_tenant, submit
@@ -19,30 +20,41 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.fixture
-def epoch(pool: Pool) -> int:
-    epoch = lease.take("test")
-    assert epoch is not None
-    return epoch
-
-
-@pytest.fixture
 def acme(pool: Pool) -> Workspace:
     return make_tenant("acme", pool)
 
 
-def taken(epoch: int) -> list[str]:
-    return [row.id for row, _ in changed_rows(epoch)]
+class Reader:
+    """Reads changes as the governor does, from its making on."""
+
+    def __init__(self) -> None:
+        self.seen = seen_now()
+
+    def rows(self) -> list[JobRow]:
+        changes = changes_since(self.seen)
+        self.seen = changes.seen
+        return [row for row, _ in changes.pairs]
+
+    def taken(self) -> list[str]:
+        return [row.id for row in self.rows()]
+
+
+@pytest.fixture
+def reader(pool: Pool) -> Reader:
+    return Reader()
 
 
 def test_a_changed_row_is_taken_up_once_in_the_order_of_arrival(
-    epoch: int, acme: Workspace
+    reader: Reader, acme: Workspace
 ) -> None:
     jobs = submit(acme, 3)
-    assert taken(epoch) == [str(job.id) for job in jobs]
-    assert taken(epoch) == []
+    assert reader.taken() == [str(job.id) for job in jobs]
+    assert reader.taken() == []
 
 
-def test_a_row_that_commits_late_is_taken_up_after_later_rows(epoch: int, acme: Workspace) -> None:
+def test_a_row_that_commits_late_is_taken_up_after_later_rows(
+    reader: Reader, acme: Workspace
+) -> None:
     written, go = threading.Event(), threading.Event()
 
     def late() -> str:
@@ -59,34 +71,50 @@ def test_a_row_that_commits_late_is_taken_up_after_later_rows(epoch: int, acme: 
         first = threads.submit(late)
         assert written.wait(timeout=10)
         second = submit(acme)[0]
-        assert taken(epoch) == [str(second.id)]
+        assert reader.taken() == [str(second.id)]
+        assert reader.taken() == []
         go.set()
-        assert taken(epoch) in ([first.result()], [])
-    assert Job.objects.get(id=first.result()).seq < second.seq
-    assert taken(epoch) in ([first.result()], [])
-    assert not Job.objects.filter(changed=True).exists()
+        assert Job.objects.get(id=first.result()).seq < second.seq
+    assert reader.taken() == [first.result()]
+    assert reader.taken() == []
 
 
-def test_a_row_that_is_locked_now_is_taken_up_when_it_is_free(epoch: int, acme: Workspace) -> None:
-    locked, free = submit(acme, 2)
+def test_a_row_that_somebody_is_changing_is_taken_up_as_it_becomes(
+    reader: Reader, acme: Workspace
+) -> None:
+    job, free = submit(acme, 2)
 
-    def look() -> list[str]:
+    def look() -> list[JobRow]:
         try:
-            return taken(epoch)
+            return reader.rows()
         finally:
             connection.close()
 
     with ThreadPoolExecutor(1) as threads, transaction.atomic():
-        Job.objects.select_for_update().get(id=locked.id)
-        assert threads.submit(look).result(timeout=5) == [str(free.id)]
-    assert taken(epoch) == [str(locked.id)]
+        Job.objects.filter(id=job.id).update(paused=True, changed=CurrentXact())
+        before = threads.submit(look).result(timeout=5)
+        assert [(row.id, row.paused) for row in before] == [
+            (str(job.id), False),
+            (str(free.id), False),
+        ]
+    assert [(row.id, row.paused) for row in reader.rows()] == [(str(job.id), True)]
+
+
+def test_rows_of_another_server_are_taken_up_once(reader: Reader, acme: Workspace) -> None:
+    job = submit(acme)[0]
+    Job.objects.update(changed="9000000000000000000")
+    assert reader.taken() == [str(job.id)]
+    restored = Reader()
+    assert restored.taken() == []
+    Job.objects.update(paused=True, changed=CurrentXact())
+    assert restored.taken() == [str(job.id)]
 
 
 def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(
     desk: Desk, pool: Pool
 ) -> None:
     spaces = [make_tenant(f"t{n}", pool) for n in range(4)]
-    epoch = desk.leader.epoch
+    reader = Reader()
     stop = threading.Event()
     seen: dict[str, str] = {}
 
@@ -102,18 +130,18 @@ def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(
     def read() -> None:
         try:
             while not stop.is_set():
-                seen.update({row.id: row.state for row, _ in changed_rows(epoch)})
+                seen.update({row.id: row.state for row in reader.rows()})
         finally:
             connection.close()
 
     with ThreadPoolExecutor(5) as threads:
-        reader = threads.submit(read)
+        reading = threads.submit(read)
         try:
             for done in [threads.submit(write, space) for space in spaces]:
                 done.result()
         finally:
             stop.set()
-        reader.result()
-    seen.update({row.id: row.state for row, _ in changed_rows(epoch)})
+        reading.result()
+    seen.update({row.id: row.state for row in reader.rows()})
     assert seen == {str(job): state for job, state in Job.objects.values_list("id", "state")}
     assert len(seen) == 96

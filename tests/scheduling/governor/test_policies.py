@@ -121,7 +121,7 @@ def test_what_left_while_the_policy_changed_is_not_shown_as_waiting(
     desk.leader._take_up()
     assert desk.leader._place()
     make_policy()
-    desk.leader._follow_controls()
+    desk.leader._take_up()
     publisher = desk.leader.publisher
     publisher._freshen(desk.leader.book, time.time())
     header = read_header(valkey_client(), str(closed.id))

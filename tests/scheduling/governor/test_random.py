@@ -16,6 +16,7 @@ from scheduling.core.states import ENDED_JOBS
 from scheduling.executors.contract import ErrorClass
 from scheduling.models import Attempt, Executor, Job, Pool
 from scheduling.models.attempt import LIVE
+from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import JobEnded, job_cancel
 from scheduling.services.readmission import jobs_readmit
 from tenants.controls import tenant_weight
@@ -91,7 +92,7 @@ class Play:
 
     def pause(self) -> None:
         for job in self.pick(Job.objects.filter(state__in=["queued", "waiting", "deferred"])):
-            Job.objects.filter(id=job.id).update(paused=not job.paused, changed=True)
+            Job.objects.filter(id=job.id).update(paused=not job.paused, changed=CurrentXact())
 
     def weigh(self) -> None:
         space = self.dice.choice(self.spaces)
@@ -151,7 +152,7 @@ class Play:
         for space in self.spaces:
             tenant_weight(tenant_id=space.tenant_id, weight=1, **WHO)
         pool_dial(pool_id=self.pool.id, budget=12, reserve=0, **WHO)
-        Job.objects.filter(paused=True).update(paused=False, changed=True)
+        Job.objects.filter(paused=True).update(paused=False, changed=CurrentXact())
         for _ in range(200):
             Executor.objects.exclude(circuit="closed").update(
                 circuit="closed", circuit_failures=0, circuit_until=None

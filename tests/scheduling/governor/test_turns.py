@@ -115,7 +115,7 @@ def test_a_dispatch_leaves_the_job_running_with_its_attempt_and_event(
     job = submit(make_tenant("acme", pool, cost=3))[0]
     desk.turn()
     row, attempt = Job.objects.get(id=job.id), Attempt.objects.get(job=job)
-    assert (row.state, row.fence, row.reason, row.changed) == ("running", 1, "placed", False)
+    assert (row.state, row.fence, row.reason) == ("running", 1, "placed")
     assert (attempt.state, attempt.fence, attempt.cost, attempt.charge) == ("dispatched", 1, 3, 3)
     told = JobEvent.objects.get(job=job, event="placed")
     assert told.attempt_id == attempt.id

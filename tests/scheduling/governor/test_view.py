@@ -18,6 +18,7 @@ from scheduling.governor.loop import now_s
 from scheduling.governor.publish import Publisher
 from scheduling.governor.view import build
 from scheduling.models import Job, Pool
+from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import job_cancel
 from tenants.controls import tenant_weight
 from tests.scheduling.factories import WHO, make_tenant, submit
@@ -108,7 +109,9 @@ def test_what_cannot_start_stands_behind_with_a_reason_and_no_times(
     tenant_weight(tenant_id=b.tenant_id, weight=0, **WHO)
     held = submit(b)[0]
     retried = submit(a)[0]
-    Job.objects.filter(id=retried.id).update(state="waiting", reason="retry_wait", changed=True)
+    Job.objects.filter(id=retried.id).update(
+        state="waiting", reason="retry_wait", changed=CurrentXact()
+    )
     header, rows = published(desk, one_unit)
     told = {row["job"]: row["reason"] for row in rows}
     assert told == {

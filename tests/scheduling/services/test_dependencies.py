@@ -23,6 +23,7 @@ from scheduling.services.retention import jobs_forget
 from tenants.controls import tenant_weight
 from tenants.models import Workspace
 from tests.scheduling.factories import (
+    LONG_AGO,
     WHO,
     accepted,
     asked,
@@ -56,19 +57,19 @@ def test_a_job_with_open_dependencies_is_funded_and_waits(acme: Workspace) -> No
     assert (one.decision.verdict, one.decision.reason) == ("queued", "dependency")
     assert "waits for 1 job that it depends on" in one.decision.sentence
     assert standing(one.job) == ("waiting", "dependency")
-    assert (one.job.wake_at, one.job.changed) == (None, True)
+    assert one.job.wake_at is None
     assert Balance.objects.get().held == 2
 
 
 def test_it_is_queued_when_the_last_of_them_is_done(acme: Workspace, worker: int) -> None:
     first, second = accepted(acme).job, accepted(acme).job
     waits = dependant(acme, first, second)
-    Job.objects.update(changed=False)
+    Job.objects.update(changed=LONG_AGO)
     settle([running(first, worker)], done())
     assert standing(waits) == ("waiting", "dependency")
     settle([running(second, worker)], done())
     assert standing(waits) == ("queued", "in_order")
-    assert waits.changed
+    assert waits.changed != LONG_AGO
     told = JobEvent.objects.filter(job=waits).order_by("id").values_list("event", flat=True)
     assert list(told) == ["queued", "queued"]
 

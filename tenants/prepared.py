@@ -1,0 +1,32 @@
+"""Cursors whose statements the server plans once a connection, for those that run all the time.
+
+Planning a statement of the hot path takes as long as running it for a single job. Django's own cursors
+put the values into the text, so that each is planned anew. Here they travel beside it, and psycopg
+prepares what comes again. A plan made once must fit an empty table and a full one: such a
+statement names its rows by their ids, and sessions that live by it prefer indexes (`prefer_indexes`).
+Sets of values go as array literals (`billing.services.sets`): lists would have another type,
+and so another plan, with the size of their numbers.
+"""
+
+from django.db import connection
+from django.db.backends.postgresql.base import ServerBindingCursor
+from django.db.backends.utils import CursorWrapper
+
+_ONCE_BY_INDEX = "-c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
+
+
+def prepared() -> CursorWrapper:
+    """Return a cursor of the present connection that prepares its statements."""
+    cursor = connection.cursor()
+    cursor.cursor = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # stubs
+    return cursor
+
+
+def prefer_indexes() -> None:
+    """Let this process's sessions plan a statement once and with indexes; call it at its start.
+
+    For processes that only work on rows that they name. A plan made while a table is empty would
+    else read it from end to end for ever after.
+    """
+    options = connection.settings_dict["OPTIONS"]
+    options["options"] = f"{options.get('options', '')} {_ONCE_BY_INDEX}".strip()
