@@ -5,7 +5,7 @@
 
 Tenants have unequal backlogs. Jobs are inserted by one statement with the columns that the service
 writes; they arrived over the last twenty minutes, so that none ages while the bench runs. The governor
-takes them up when it starts (`changed` is off), as one does that takes over from another.
+loads them when it starts, as one does that takes over from another.
 """
 
 import json
@@ -36,13 +36,13 @@ BY = {"acting_user": "bench", "reason": "the scene of a benchmark"}
 JOBS = """
 INSERT INTO scheduling_job (
   id, seq, tenant_id, workspace_id, workflow_id, pool_id, kind, job_class, risk, state, paused,
-  cancel_requested, reason, outcome, changed, fence, step, tries, max_attempts, idempotent, payload,
+  cancel_requested, reason, outcome, fence, step, tries, max_attempts, idempotent, payload,
   model, region, labels, keys, tools, data_class, compute_class, estimate, needs_review,
   input_tokens, output_tokens, submitted_by, submitted_at
 )
 SELECT gen_random_uuid(), nextval('scheduling_job_arrival'), t.id, w.id, f.id, f.pool_id,
   'simulated', CASE WHEN n %% 5 = 0 THEN 'batch' ELSE 'normal' END, 'low', 'queued', false,
-  false, 'in_order', 'unreviewed', false, 0, 0, 0, 3, true, jsonb_build_object('seconds', %(seconds)s),
+  false, 'in_order', 'unreviewed', 0, 0, 0, 3, true, jsonb_build_object('seconds', %(seconds)s),
   '', '', '{}', '{}', '{}', '', '', '{}', false, 0, 0, 'bench', now() - interval '20 minutes' * (1 - n::float8 / %(jobs)s)
 FROM generate_series(1, %(jobs)s) n
 JOIN (SELECT id, row_number() OVER (ORDER BY slug) AS place FROM tenants_tenant) t

@@ -115,19 +115,19 @@ class Telemachus:
         self.shape = Shape(kill_jobs=30 * 2 * THREADS, slots=2 * THREADS, stamps=False)
         self._places = places
         self._options = Options(port=web_port or 8000, web=web_port is not None, threads=THREADS)
-        self._env = plain_environ() | {
+        self.env = plain_environ() | {
             "TELEMACHUS_HOME": str(places.home),
             "DATABASE_URL": places.database("life"),
             "REDIS_URL": places.broker(BROKER_OWN),
             "LOG_LEVEL": "WARNING",
         }
-        self._session = Session(self._env["DATABASE_URL"])
+        self._session = Session(self.env["DATABASE_URL"])
 
     def prepare(self) -> None:
         """Migrate a database and set the scene in it; every renewal copies that."""
         url = self._places.database_renew(SCENE)
         self._places.broker_empty(BROKER_OWN)
-        env = self._env | {"DATABASE_URL": url}
+        env = self.env | {"DATABASE_URL": url}
         manage = [sys.executable, str(BASE_DIR / "manage.py")]
         for command in PREPARATIONS:
             subprocess.run([*manage, *command], env=env, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
@@ -142,21 +142,21 @@ class Telemachus:
     def processes(self, *, kill: bool) -> list[Child]:
         """Return governor, control worker and two workers; the same for a kill."""
         del kill
-        return children(self._options, self._env)
+        return children(self._options, self.env)
 
     def stages(self, size: int, sets: int) -> str:
         """Return what each stage costs, statement by statement; no governor may run."""
         self.renew()
         argv = [sys.executable, "-m", "bench.stages", "--set", str(size), "--sets", str(sets)]
         done = subprocess.run(  # noqa: S603 (our own module)
-            argv, env=self._env, cwd=BASE_DIR, check=True, stdout=subprocess.PIPE, text=True
+            argv, env=self.env, cwd=BASE_DIR, check=True, stdout=subprocess.PIPE, text=True
         )
         return done.stdout
 
     def client(self, *arguments: str) -> Child:
         """Submit in the client's own process, or over HTTP."""
         web = {"BENCH_WEB": self._options.address} if self._options.web else {}
-        return _child("client", [*self._app(), *arguments], self._env | web)
+        return _child("client", [*self._app(), *arguments], self.env | web)
 
     def unfinished(self) -> int:
         """Return how many jobs have not ended (settled, booked, told: one transaction)."""

@@ -91,7 +91,11 @@ TEMPLATES = [
 # Where nothing is configured and nothing runs, the port 1 of loopback refuses at once and clearly.
 
 DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://none@127.0.0.1:1/telemachus")}
-DATABASES["default"].setdefault("OPTIONS", {}).update(
+# A process that freezes in a transaction would keep its rows locked, and the governor looking through
+# all that has changed since, for as long as it sleeps. What DATABASE_URL says comes last and wins.
+_options = DATABASES["default"].setdefault("OPTIONS", {})
+_options["options"] = f"-c idle_in_transaction_session_timeout=60s {_options.get('options', '')}"
+_options.update(
     {
         "connect_timeout": 5,
         "prepare_threshold": 2,  # of `tenants.prepared` alone: Django's own cursors prepare nothing
