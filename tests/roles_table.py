@@ -59,6 +59,7 @@ OPERATES = "  401    200     403    403       403      404    403    403    404"
 PICKS = "     401    200     403    403       403      404    403    404    404"
 SHARED = "    401    200     403    403       403      403    403    403    403"
 MANAGES = "   401    200+    200+   403       403      404    403    404    404"
+WHOLE = "     401    200     200    200       200      404    200    403    404"
 FLOWS = "     401    200     200    403       403      404    403    403    404"
 POLICY = "    401    200     404    404       404      404    404    404    404"
 DRAFTS = "    401    201     404    404       404      404    404    404    404"
@@ -97,10 +98,13 @@ CALLS = [
     get(f"{API}costs", "401 200+ 200+ 403 403 200+ 403 200 200", by="workspace"),
     get(f"{API}costs", "401 200+ 200+ 404 404 200+ 404 200 404", tenant="hush", by="workspace"),
     post(f"{API}tenants/hush/weight", OPERATES, "tenant_weight", weight=0, **WHY),
+    get(f"{API}tenants/hush/limits", WHOLE),
     post(f"{API}tenants/hush/limits", OPERATES, "tenant_limit", max_running=1, **WHY),
     post(f"{API}workspaces/hush/hush-web/weight", MANAGES, "workspace_weight", weight=2, **WHY),
+    get(f"{API}workspaces/hush/hush-web/limits", "401 200 200 200 200 404 200 404 404"),
     post(f"{API}workspaces/hush/hush-web/limits", MANAGES, "workspace_limit", max_running=1, **WHY),
     post(f"{API}workflows/hush/hush-build/cost", OPERATES, "workflow_cost", cost=2, **WHY),
+    get(f"{API}workflows/hush/hush-build/limits", WHOLE),
     post(f"{API}workflows/hush/hush-build/limits", FLOWS, "workflow_limit", max_running=1, **WHY),
     post(f"{API}pools/main/dial", SHARED, "pool_dial", budget=9, **WHY),
     *(
@@ -146,7 +150,7 @@ CALLS = [
     get(f"{API}docs/", OPEN),
     get(API, NOTHING),
     get("api/", NOTHING),
-    get("", "302 200+ 200 200 200 302 200 200 200"),
+    get("", "302 200 200 200 200 302 200 200 200"),
     get("login/", "200 302 302 302 302 302 302 302 302"),
     get("costs/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),
     get("costs/export/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),

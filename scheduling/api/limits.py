@@ -1,7 +1,7 @@
 """/limits: limits of scopes that have no address of their own, and rates a minute.
 
 Operators set and see all of them; who sees a tenant as a whole sees that tenant's rates. The
-running caps of tenants, workspaces and workflows are set at .../limits of each.
+running caps of tenants, workspaces and workflows are told and set at .../limits of each.
 """
 
 import uuid

@@ -49,6 +49,7 @@ class ExecutorSerializer(Shown):
     pool = serializers.CharField(source="pool.slug")
     tenant = serializers.CharField(source="tenant.slug", allow_null=True, default=None)
     kind = serializers.CharField()
+    provider = serializers.CharField()
     job_kinds = serializers.ListField(child=serializers.CharField())
     models = serializers.ListField(child=serializers.CharField(), source="models_offered")
     region = serializers.CharField(allow_blank=True)

@@ -1,7 +1,7 @@
 """Levers on settings: tenants, workspaces, workflows, pools, executors.
 
 Operators pull them all. A tenant's admins share out what is the tenant's own: the weights of its
-workspaces and the running caps inside it, but not its weight against others or what a job costs.
+workspaces, but not its weight against others or what a job costs. Running caps: see `caps`.
 """
 
 import uuid
@@ -18,18 +18,17 @@ from scheduling.api.levers import (
     described,
     operator_only,
     whole,
-    whole_or_none,
 )
 from scheduling.api.pools import executors_visible, pool_named
 from scheduling.api.problems import invalid
 from scheduling.api.scope import tenant_visible, workspace_visible
 from scheduling.controls.executors import executor_capacity, executor_drain, executor_enable
 from scheduling.controls.pools import pool_dial
-from scheduling.controls.workflows import workflow_cost, workflow_limit
+from scheduling.controls.workflows import workflow_cost
 from scheduling.models import Workflow
 from scheduling.services.drafts import FieldError
 from tenants.controls import tenant_weight
-from tenants.limits import tenant_limit, workspace_limit, workspace_weight
+from tenants.limits import workspace_weight
 from tenants.rbac import Hidden, Permission, Principal, require
 
 Body = Mapping[str, Any]
@@ -39,12 +38,6 @@ class WeightSerializer(ReasonSerializer):
     """A share; 0 holds a tenant."""
 
     weight = serializers.IntegerField(min_value=0, max_value=1000)
-
-
-class LimitSerializer(ReasonSerializer):
-    """The most jobs that may run at once; null for no cap."""
-
-    max_running = serializers.IntegerField(min_value=1, allow_null=True)
 
 
 class CostSerializer(ReasonSerializer):
@@ -87,25 +80,13 @@ class TenantWeight(TenantLever):
         return partial(tenant_weight, tenant_id=target, weight=whole(body, "weight"))
 
 
-@described("tenants_limits", "Cap how many jobs of a tenant run at once", LimitSerializer)
-class TenantLimits(TenantLever):
-    """A tenant's running cap."""
-
-    takes = ("max_running",)
-
-    def change(self, target: uuid.UUID, body: Body) -> Callable[..., int]:
-        """Return the change of the cap."""
-        cap = whole_or_none(body, "max_running")
-        return partial(tenant_limit, tenant_id=target, max_running=cap)
-
-
 class WorkspaceLever(Lever):
     """A lever on a workspace, for the admins of its tenant: it shares out what is the tenant's."""
 
     def find(self, **names: str) -> Target:
         """Return the workspace of that path."""
         workspace = workspace_visible(self.principal, f"{names['tenant']}/{names['workspace']}")
-        tenant = _managed(self.principal, names["tenant"])
+        tenant = managed(self.principal, names["tenant"])
         return Target(id=workspace, tenant=tenant)
 
 
@@ -120,36 +101,6 @@ class WorkspaceWeight(WorkspaceLever):
         return partial(workspace_weight, workspace_id=target, weight=whole(body, "weight"))
 
 
-@described("workspaces_limits", "Cap how many jobs of a workspace run at once", LimitSerializer)
-class WorkspaceLimits(WorkspaceLever):
-    """A workspace's running cap."""
-
-    takes = ("max_running",)
-
-    def change(self, target: uuid.UUID, body: Body) -> Callable[..., int]:
-        """Return the change of the cap."""
-        cap = whole_or_none(body, "max_running")
-        return partial(workspace_limit, workspace_id=target, max_running=cap)
-
-
-@described("workflows_limits", "Cap how many jobs of a workflow run at once", LimitSerializer)
-class WorkflowLimits(Lever):
-    """A workflow's running cap, for the admins of its tenant."""
-
-    takes = ("max_running",)
-
-    def find(self, **names: str) -> Target:
-        """Return the workflow of that tenant."""
-        target = _workflow(self.principal, names)
-        _managed(self.principal, names["tenant"])
-        return target
-
-    def change(self, target: uuid.UUID, body: Body) -> Callable[..., int]:
-        """Return the change of the cap."""
-        cap = whole_or_none(body, "max_running")
-        return partial(workflow_limit, workflow_id=target, max_running=cap)
-
-
 @described("workflows_cost", "Set the units that a tenant's workflow occupies", CostSerializer)
 class WorkflowCost(Lever):
     """A workflow's cost: operators only, for the units are everybody's."""
@@ -158,7 +109,7 @@ class WorkflowCost(Lever):
 
     def find(self, **names: str) -> Target:
         """Return the workflow of that tenant."""
-        target = _workflow(self.principal, names)
+        target = workflow_named(self.principal, names)
         operator_only(self.principal, "sets what a workflow costs")
         return target
 
@@ -252,14 +203,15 @@ class ExecutorCapacity(ExecutorLever):
         return partial(executor_capacity, executor_id=target, slots=whole(body, "slots"))
 
 
-def _managed(principal: Principal, slug: str) -> uuid.UUID:
+def managed(principal: Principal, slug: str) -> uuid.UUID:
     """Return a tenant that the caller sees; raise `Forbidden` unless it manages it as a whole."""
     tenant = tenant_visible(principal, slug)
     require(principal, Permission.MANAGE, tenant=tenant)
     return tenant
 
 
-def _workflow(principal: Principal, names: Mapping[str, str]) -> Target:
+def workflow_named(principal: Principal, names: Mapping[str, str]) -> Target:
+    """Return the workflow that an address names, to who sees its tenant; raise `Hidden`."""
     tenant = tenant_visible(principal, names["tenant"])
     found = Workflow.objects.filter(tenant=tenant, slug=names["slug"]).first()
     if found is None:

@@ -9,6 +9,7 @@ from scheduling.api.audit import Audit
 from scheduling.api.budgets import BudgetDefaults, Budgets, EndEscalation, EscalateBudget
 from scheduling.api.bulk import BulkJobs
 from scheduling.api.cancel import CancelJob, CancelJobs
+from scheduling.api.caps import TenantLimits, WorkflowLimits, WorkspaceLimits
 from scheduling.api.costs import Costs
 from scheduling.api.dry_run import DryRun
 from scheduling.api.endpoint import UnknownRoute
@@ -38,12 +39,9 @@ from scheduling.api.setting_levers import (
     EnableExecutor,
     ExecutorCapacity,
     PoolDial,
-    TenantLimits,
     TenantWeight,
     UndrainExecutor,
     WorkflowCost,
-    WorkflowLimits,
-    WorkspaceLimits,
     WorkspaceWeight,
 )
 from scheduling.api.stories import JobDecisions, JobEvents

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from billing.core.terms import DIMENSIONS, SCOPES, WINDOWS
-from scheduling.models import Executor, PolicyVersion
+from scheduling.models import PolicyVersion
 from scheduling.selectors.policy import active_policy
 from tenants.models import Tenant, Workspace
 from tenants.rbac import (
@@ -20,8 +20,8 @@ from tenants.rbac import (
 def levers_of(user: AbstractBaseUser | AnonymousUser) -> dict[str, Any] | None:
     """Return where the person may act on jobs and manage, and which classes; None: nowhere.
 
-    `work` has tenants by slug and workspaces as tenant/workspace; `manage` has whole tenants. An
-    operator, who sets limits, is told each executor's provider; `budgets` are a budget's words.
+    `work` has tenants by slug and workspaces as tenant/workspace; `manage` has whole tenants;
+    `budgets` are a budget's words.
     """
     principal = principal_of_user(user)
     work = reach(principal, Permission.CANCEL)
@@ -35,13 +35,8 @@ def levers_of(user: AbstractBaseUser | AnonymousUser) -> dict[str, Any] | None:
         "work": sorted([slugs[one] for one in work.tenants] + [f"{t}/{w}" for t, w in spaces]),
         "manage": sorted(slugs[one] for one in manage),
         "classes": _classes(principal),
-        "providers": _providers() if principal.is_operator else {},
         "budgets": {"scopes": SCOPES, "dimensions": DIMENSIONS, "windows": WINDOWS},
     }
-
-
-def _providers() -> dict[str, str]:
-    return dict(Executor.objects.exclude(provider="").values_list("slug", "provider"))
 
 
 def _classes(principal: Principal) -> list[str]:

@@ -66,12 +66,13 @@ def limit_set(
             scope=scope, scope_id=scope_id, measure=measure, defaults={"value": value}
         )
     nudge_on_commit()
+    whose = whose_limit(scope, scope_id)
     return record_change(
         actor=acting_user,
         action="limit_set",
         tenant=tenant,
         target=(scope, scope_id[:LONGEST_TARGET]),
-        change=({"scope_id": scope_id, measure: before}, {"scope_id": scope_id, measure: value}),
+        change=({**whose, measure: before}, {**whose, measure: value}),
         reason=reason,
     )
 
@@ -114,15 +115,32 @@ def target_check(scope: str, scope_id: str) -> Tenant | None:
         raise ControlRefused("scope_id", f"The scope global has one id: {EVERYTHING!r}.")
     if scope == "provider" and not Executor.objects.filter(provider=scope_id).exists():
         raise ControlRefused("scope_id", f"No executor is of a provider {scope_id!r}.")
-    rows = _ROWS.get(scope)
-    if rows is None:
+    if scope not in _ROWS:
         return None
-    try:
-        row = rows.objects.filter(id=uuid.UUID(scope_id)).first()
-    except ValueError:
-        row = None
+    row = _row(scope, scope_id)
     if row is None:
         raise ControlRefused("scope_id", f"There is no {scope} {scope_id!r}.")
     if isinstance(row, Workspace | Workflow):
         return row.tenant
     return row if isinstance(row, Tenant) else None
+
+
+def whose_limit(scope: str, scope_id: str) -> dict[str, str]:
+    """Return whose limit it is, for the audit: the id, and `of`, the slug or path of what has one.
+
+    What is gone, and what is named by its id (a provider, a user, a key), has no `of`.
+    """
+    row, known = _row(scope, scope_id), {"scope_id": scope_id}
+    if row is None:
+        return known
+    if isinstance(row, Workspace | Workflow):
+        return known | {"of": f"{row.tenant.slug}/{row.slug}"}
+    return known | {"of": row.slug}
+
+
+def _row(scope: str, scope_id: str) -> _Row | None:
+    rows = _ROWS.get(scope)
+    try:
+        return rows.objects.filter(id=uuid.UUID(scope_id)).first() if rows else None
+    except ValueError:
+        return None

@@ -17,6 +17,7 @@ from scheduling.controls.limits import (
     MAX_RATE,
     measure_check,
     target_check,
+    whose_limit,
 )
 from scheduling.events import nudge_on_commit
 from scheduling.models import LimitRaise, Workflow
@@ -68,7 +69,7 @@ def limit_raise(
         starts_at=starts_at,
         ends_at=increase.ends_at,
     )
-    before = {"scope_id": scope_id, measure: base}
+    before = {**whose_limit(scope, scope_id), measure: base}
     number = _record(made, (before, _told(made)), "limit_raise", (acting_user, reason))
     return Escalated(id=made.id, number=number)
 
@@ -117,7 +118,7 @@ def _tenant_of(row: LimitRaise) -> Tenant | None:
 def _told(row: LimitRaise) -> dict[str, Any]:
     return {
         "escalation": str(row.id),
-        "scope_id": row.scope_id,
+        **whose_limit(row.scope, row.scope_id),
         "measure": row.measure,
         "extra": row.extra,
         "owner": row.owner,

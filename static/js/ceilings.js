@@ -16,8 +16,9 @@ export class Ceilings {
     this.box.addEventListener("close", () => focusBack(this.#from));
   }
 
-  // A list is { title, says, load, add, none }: `load` promises rows { id, name, words, more, part,
-  // levers }, `add` is the lever that makes one more.
+  // A list is { title, says, load, add, none }: `load` promises { rows, note } with rows { id, name,
+  // words, more, part, levers } and what is to be said of them all; `add` is the lever that makes one
+  // more.
   open(list, from) {
     this.#list = list;
     this.#from = from;
@@ -46,10 +47,10 @@ export class Ceilings {
     const number = ++this.#asked;
     this.#note("Reading what is set now.");
     try {
-      const rows = await this.#list.load();
+      const { rows, note = "" } = await this.#list.load();
       if (number !== this.#asked) return;
       this.#draw(rows);
-      this.#note(rows.length ? "" : this.#list.none);
+      this.#note(rows.length ? note : this.#list.none);
     } catch (fault) {
       if (number === this.#asked) this.#note("", `${fault.message} Close this and open it again.`);
     }

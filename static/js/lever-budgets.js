@@ -16,8 +16,10 @@ export function budgetsList(tenant, may) {
     says,
     none: "No budget is set: what it spends is not bounded.",
     load: async () => {
-      const { results } = await read(`/budgets?tenant=${encodeURIComponent(tenant.id)}&page_size=${MOST}`);
-      return results.map((row) => budgetRow(row, may));
+      const path = `/budgets?tenant=${encodeURIComponent(tenant.id)}`;
+      const { results, next_cursor: more } = await read(`${path}&page_size=${MOST}`);
+      const note = more ? `There are more than these ${MOST}: GET /api/v1${path} tells them all, page by page.` : "";
+      return { rows: results.map((row) => budgetRow(row, may)), note };
     },
     add: newBudget(tenant, may),
   };

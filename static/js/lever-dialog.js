@@ -2,13 +2,14 @@
 
 import { focusBack, h, one, text } from "./dom.js";
 import { now } from "./format.js";
-import { change } from "./lever-call.js";
+import { change, read } from "./lever-call.js";
 
 const SHOWN_MS = 8000;
 const HOUR_S = 3600;
 
 export class LeverDialog {
   #lever = null;
+  #fields = null;
   #from = null;
   #hiding = 0;
 
@@ -20,19 +21,42 @@ export class LeverDialog {
     this.box.addEventListener("close", () => focusBack(this.#from));
   }
 
-  // A lever is { title, says, path, method, fields, body, done, after }; `after` is called when it
-  // has been pulled. See `fieldOf` for a field.
+  // A lever is { title, says, path, method, fields, body, done, after, told }; `after` is called when
+  // it has been pulled. One that is `told` has what is set now read from its own address into its
+  // fields; until that is there it cannot be pulled. See `fieldOf` for a field.
   open(lever, from) {
     this.#lever = lever;
     this.#from = from;
     text(one("#lever-title"), lever.title);
     text(one("#lever-says"), lever.says);
-    one("#lever-fields").replaceChildren(...(lever.fields ?? []).map(fieldOf));
     one("#lever-reason").value = "";
     this.#fault("");
+    this.#draw(lever.told ? null : (lever.fields ?? []));
     this.#lift(from.closest("dialog:modal"));
     this.box.showModal();
     (one("#lever-fields input, #lever-fields select") ?? one("#lever-reason")).focus();
+    if (lever.told) this.#read(lever);
+  }
+
+  // Null: what is set now is not known. An empty field would lift a cap that nobody has seen.
+  #draw(fields) {
+    this.#fields = fields;
+    one("#lever-fields").replaceChildren(...(fields ?? []).map(fieldOf));
+    one("#lever-go").disabled = !fields;
+  }
+
+  async #read(lever) {
+    one("#lever-fields").replaceChildren(h("p", { class: "mute", role: "status" }, "Reading what is set now."));
+    try {
+      const told = await read(lever.path);
+      if (lever !== this.#lever) return;
+      this.#draw(lever.fields.map((field) => ({ ...field, value: told[field.name] })));
+      if (document.activeElement === one("#lever-reason") && !one("#lever-reason").value) one("#lever-fields input").focus();
+    } catch (fault) {
+      if (lever !== this.#lever) return;
+      this.#draw(null);
+      this.#fault(`${fault.message} Close this and open it again.`);
+    }
   }
 
   // What is behind a modal dialog is neither seen nor read out: the last word goes into it.
@@ -45,6 +69,7 @@ export class LeverDialog {
   async #submit(event) {
     event.preventDefault();
     const lever = this.#lever;
+    if (!this.#fields) return;
     one("#lever-go").disabled = true;
     try {
       const told = await change(lever.path, { ...lever.body, ...valuesOf(lever), reason: one("#lever-reason").value }, lever.method);
@@ -54,7 +79,7 @@ export class LeverDialog {
     } catch (fault) {
       this.#fault(fault.message);
     } finally {
-      one("#lever-go").disabled = false;
+      one("#lever-go").disabled = !this.#fields;
     }
   }
 

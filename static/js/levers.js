@@ -51,15 +51,15 @@ const limitsOf = (row) => (may.operator ? [limits(`Limits that ${shortId(row.id)
 
 function aroundJob(row) {
   if (!manages(row.ten)) return [];
-  const set = (what, path, says, field) => ({ label: `${what}…`, title: what, says, path, fields: [field], done: `${what}: set.` });
+  const set = (what, path, says, field, told = false) => ({ label: `${what}…`, title: what, says, path, fields: [field], told, done: `${what}: set.` });
   const flow = `/workflows/${row.ten}/${row.wf}`;
   const space = `/workspaces/${row.ten}/${row.ws}`;
   return [
     null,
     may.operator && set(`Cost of ${row.wf}`, `${flow}/cost`, `The units that each job of ${row.wf} occupies, for ${row.ten} alone. Nothing that runs is stopped.`, { name: "cost", label: "Units", min: 1, max: 1_000_000, value: row.cost }),
-    set(`Cap of ${row.wf}`, `${flow}/limits`, `How many jobs of ${row.wf} run at once at most.`, CAP),
+    set(`Cap of ${row.wf}`, `${flow}/limits`, `How many jobs of ${row.wf} run at once at most.`, CAP, true),
     row.ws && set(`Weight of ${row.ws}`, `${space}/weight`, `Its share of the turns of ${row.ten}; no other tenant's change.`, WEIGHT),
-    row.ws && set(`Cap of ${row.ws}`, `${space}/limits`, `How many jobs of ${row.ws} run at once at most.`, CAP),
+    row.ws && set(`Cap of ${row.ws}`, `${space}/limits`, `How many jobs of ${row.ws} run at once at most.`, CAP, true),
   ].filter((item) => item !== false && item !== "");
 }
 
@@ -77,7 +77,7 @@ function tenantLevers(row) {
     row.held
       ? { label: "Lift the hold…", title: `Lift the hold on ${row.name}`, says: "Its jobs take their turns again from now on.", path: weight, body: { weight: row.weight }, done: `${row.name} runs again.` }
       : { label: "Hold…", title: `Hold ${row.name}`, says: `Nothing of it starts, new work included; what runs is not stopped. ${plural(row.waiting, "job")} ${row.waiting === 1 ? "waits" : "wait"} now.`, path: weight, body: { weight: 0 }, done: `${row.name} is held.` },
-    { label: "Cap…", title: `Cap of ${row.name}`, says: "How many of its jobs run at once at most. What runs above it runs on.", path: `/tenants/${row.id}/limits`, fields: [CAP], done: `Cap of ${row.name} set.` },
+    { label: "Cap…", title: `Cap of ${row.name}`, says: "How many of its jobs run at once at most. What runs above it runs on.", path: `/tenants/${row.id}/limits`, fields: [CAP], told: true, done: `Cap of ${row.name} set.` },
     limits(`Limits of ${row.name}`, () => tenantSubjects(row)),
     budgets,
   ];
@@ -89,7 +89,7 @@ function executorLevers(row) {
     row.draining ? on("undrain", "End draining", "It is given work again.", "takes work again") : on("drain", "Drain", "It is given nothing new and ends what it runs.", "is draining"),
     row.enabled ? on("disable", "Switch off", "It is given nothing and ends what it runs.", "is off") : on("enable", "Switch on", "It is given work again.", "is on"),
     on("capacity", "Slots", "How many jobs it runs at once at most.", "has other slots", { fields: [{ name: "slots", label: "Slots", min: 1, max: 100_000, value: row.configured }] }),
-    limits(`Limits of ${row.id}`, () => executorSubjects(row.id, may.providers[row.id])),
+    limits(`Limits of ${row.id}`, () => executorSubjects(row.id)),
   ];
 }
 

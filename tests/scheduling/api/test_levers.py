@@ -94,6 +94,35 @@ def test_a_setting_is_changed_audited_and_undone(root: Caller, case: Any) -> Non
     assert read() == before
 
 
+CAPS = [path for path, to, _, _ in SETTINGS.values() if "max_running" in to]
+
+
+@pytest.mark.parametrize("path", CAPS)
+def test_a_cap_is_told_where_it_is_set(root: Caller, path: str) -> None:
+    assert root.get(path).json() == {"max_running": None}
+    root.post(path, {"max_running": 2} | WHY)
+    assert root.get(path).json() == {"max_running": 2}
+
+
+@pytest.mark.parametrize("path", CAPS)
+def test_a_cap_is_told_to_who_sees_what_it_bounds_as_a_whole(
+    world: World, foreign: Caller, django_user_model: Any, path: str
+) -> None:
+    Tenant.objects.update(max_running=3)
+    Workflow.objects.update(max_running=3)
+    Workspace.objects.update(max_running=3)
+    viewer = person(django_user_model, "vera", "viewer", world.acme)
+    payer = person(django_user_model, "bill", "billing_viewer", world.acme)
+    within = 200 if "/workspaces/" in path else 403
+    seen = [(viewer, 200), (payer, 404), (foreign, 404), (Caller(), 401),
+            (caller(world.web, "viewer"), within),
+            (caller(world.ops), 404 if within == 200 else 403)]  # fmt: skip
+    for who, status in seen:
+        answer = who.get(path)
+        assert answer.status_code == status
+        assert (answer.json() == {"max_running": 3}) == (status == 200)
+
+
 @pytest.mark.parametrize("path", SWITCHES)
 def test_a_switch_is_thrown_audited_and_undone(root: Caller, path: str) -> None:
     undo, column, value = SWITCHES[path]

@@ -140,6 +140,25 @@ def test_a_long_key_is_limited_and_the_audit_has_the_whole_of_it(root: Caller) -
     assert (entry.target_id, entry.after["scope_id"]) == (key[:64], key)
 
 
+@pytest.mark.parametrize(
+    ("scope", "of", "measure"),
+    [
+        ("pool", "main", "running"),
+        ("executor", "sim", "running"),
+        ("tenant", "acme", "tokens_a_minute"),
+    ],
+)
+def test_the_audit_says_whose_limit_it_was(root: Caller, scope: str, of: str, measure: str) -> None:
+    told = put(root, scope=scope, of=of, measure=measure, value=2).json()
+    assert (told["before"]["of"], told["after"]["of"]) == (of, of)
+    assert told["after"] == {"scope_id": told["target_id"], "of": of, measure: 2}
+
+
+def test_the_audit_of_what_is_kept_by_its_name_has_the_name_once(root: Caller) -> None:
+    told = put(root, scope="provider", of="simulated", measure="running", value=2).json()
+    assert told["after"] == {"scope_id": "simulated", "running": 2}
+
+
 def test_a_limit_of_what_is_gone_is_listed_by_its_id_and_can_be_lifted(root: Caller) -> None:
     put(root, scope="executor", of="sim", measure="running", value=2)
     gone = str(Executor.objects.get(slug="sim").id)

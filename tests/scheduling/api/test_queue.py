@@ -200,10 +200,12 @@ def test_executors_are_those_of_everybody_and_of_the_own_tenant(web, foreign, wo
         "pool": world.pool, "kind": "simulated", "provider": "simulated", "slots": 1,
         "job_kinds": ["simulated"],
     }  # fmt: skip
-    Executor.objects.create(slug="of-acme", tenant=world.acme, **base)
+    Executor.objects.create(slug="of-acme", tenant=world.acme, **(base | {"provider": "shop"}))
     Executor.objects.create(slug="of-web", tenant=world.acme, workspace=world.web, **base)
     Executor.objects.create(slug="of-ops", tenant=world.acme, workspace=world.ops, **base)
-    assert [one["slug"] for one in web.get("/executors").json()] == ["of-acme", "of-web", "sim"]
+    assert [(one["slug"], one["provider"]) for one in web.get("/executors").json()] == [
+        ("of-acme", "shop"), ("of-web", "simulated"), ("sim", "simulated"),
+    ]  # fmt: skip
     assert [one["slug"] for one in foreign.get("/executors").json()] == ["sim"]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
+from billing.models import Budget
 from billing.services.budgets import Ceiling, budget_set
 from scheduling.models import Job, Limit, Pool
 from tenants.models import AuditEntry, Membership, Tenant, Workspace
@@ -126,12 +127,20 @@ def test_a_limit_and_a_cap_are_raised_for_a_time_and_the_raise_ended(board: Visi
     page.click("#ceilings-close")
     levers.menu("job", "Limits")
     cap = "Workspace acme/main, running at once"
+    expect(line(page, cap)).to_contain_text("no cap of its own")
     for words, field in (("Set", "max_running"), ("Raise for a time", "extra")):
         choose(page, cap, words)
+        expect(page.locator(f"#lever-{field}")).to_have_value("")
         page.fill(f"#lever-{field}", "4")
         levers.go()
         levers.done("The ")
     expect(line(page, cap)).to_contain_text("at most 8 now")
+    choose(page, cap, "Set")
+    expect(page.locator("#lever-max_running")).to_have_value("4")
+    page.keyboard.press("Escape")
+    choose(page, cap, "End the raise")
+    levers.go()
+    expect(line(page, cap)).to_contain_text(re.compile("at most 4$"))
     assert asked(lambda: Workspace.objects.get(tenant__slug="acme").max_running) == 4
     assert board.faults == []
 
@@ -166,6 +175,30 @@ def test_a_budget_is_made_changed_raised_for_a_time_and_the_raise_ended(board: V
     expect(line(page, name)).to_contain_text("20.25 left of 20.25")
     assert newest() == ("escalation_end", "olga", "it is over")
     assert [one for one in board.faults if "400" not in one] == []
+
+
+def many(acme: Tenant, count: int) -> None:
+    Budget.objects.bulk_create(
+        Budget(tenant=acme, scope="member", scope_id=f"m{n}", dimension="tokens", limit=9)
+        for n in range(count)
+    )
+
+
+def test_a_list_that_has_not_all_budgets_says_so(board: Visitor) -> None:
+    page, note = board.page, board.page.locator("#ceilings-note")
+    asked(lambda: many(Tenant.objects.get(slug="acme"), 500))
+    Levers(board).menu("tenant", "Budgets")
+    expect(page.locator("#ceilings-list > li")).to_have_count(500)
+    expect(note).to_be_empty()
+    page.click("#ceilings-close")
+    asked(lambda: Budget.objects.create(tenant=Tenant.objects.get(slug="acme"), scope="member",
+                                        scope_id="one", dimension="tokens", limit=9))  # fmt: skip
+    Levers(board).menu("tenant", "Budgets")
+    expect(note).to_have_text(
+        "There are more than these 500: GET /api/v1/budgets?tenant=acme tells them all, page by page."
+    )
+    expect(page.locator("#ceilings-list > li")).to_have_count(500)
+    assert board.faults == []
 
 
 def shared_out(acme: Tenant) -> None:

@@ -11,6 +11,7 @@ from billing.core.terms import DIMENSIONS, SCOPES, WINDOWS
 from scheduling.cockpit.levers import levers_of
 from scheduling.cockpit.viewers import with_connections_closed
 from scheduling.models import Job, Pool, Workflow
+from tenants.controls import control_number
 from tenants.models import AuditEntry, Membership, Tenant, Workspace
 from tests.scheduling.cockpit.boards import Story, job_id, mixed
 from tests.scheduling.cockpit.conftest import People, Publish
@@ -23,7 +24,7 @@ from tests.scheduling.cockpit.test_browser import (
     server,
     static,
 )
-from tests.scheduling.factories import make_executor, make_policy, make_pool, make_price
+from tests.scheduling.factories import make_policy
 
 __all__ = ["chromium", "server", "static"]
 
@@ -41,6 +42,10 @@ def asked(query: Callable[[], Any]) -> Any:
     thread.start()
     thread.join()
     return found[0]
+
+
+def control_number_asked() -> int:
+    return int(asked(control_number))
 
 
 @pytest.fixture
@@ -174,6 +179,48 @@ class TestInTheBrowser:
         expect(dots).to_be_focused()
         assert board.faults == []
 
+    @pytest.mark.parametrize(
+        ("subject", "words", "rows", "cap"),
+        [
+            ("tenant", "Cap…", Tenant, 5),
+            ("job", "Cap of triage", Workflow, 6),
+            ("job", "Cap of main", Workspace, None),
+        ],
+    )
+    def test_a_cap_opens_with_what_is_set_and_stays_as_it_is(
+        self, board: Visitor, subject: str, words: str, rows: Any, cap: int | None
+    ) -> None:
+        asked(lambda: rows.objects.update(max_running=cap))
+        levers = Levers(board)
+        levers.menu(subject, words)
+        expect(board.page.locator("#lever-max_running")).to_have_value(str(cap or ""))
+        expect(board.page.locator("#lever-max_running")).to_be_focused()
+        levers.go()
+        levers.done("set. Change ")
+        assert set(asked(lambda: list(rows.objects.values_list("max_running", flat=True)))) == {cap}
+        assert board.faults == []
+
+    def test_a_cap_that_cannot_be_read_is_not_lifted_unseen(self, board: Visitor) -> None:
+        asked(lambda: Tenant.objects.update(max_running=5))
+        page, before = board.page, control_number_asked()
+        page.route("**/api/v1/tenants/acme/limits", lambda route: route.abort())
+        Levers(board).menu("tenant", "Cap…")
+        expect(page.locator("#lever-fault")).to_have_text(
+            "The server did not answer. Close this and open it again."
+        )
+        expect(page.locator("#lever-fields *")).to_have_count(0)
+        page.fill("#lever-reason", "in haste")
+        expect(page.locator("#lever-go")).to_be_disabled()
+        page.evaluate("document.querySelector('#lever-form').requestSubmit()")
+        page.unroute("**/api/v1/tenants/acme/limits")
+        page.keyboard.press("Escape")
+        Levers(board).menu("tenant", "Cap…")
+        expect(page.locator("#lever-max_running")).to_have_value("5")
+        expect(page.locator("#lever-go")).to_be_enabled()
+        expect(page.locator("#lever-fault")).to_be_empty()
+        assert control_number_asked() == before
+        assert asked(lambda: Tenant.objects.get(slug="acme").max_running) == 5
+
     @pytest.mark.parametrize(("theme", "width"), [("light", 1440), ("dark", 390)])
     def test_menu_and_dialog_break_no_accessibility_rule(
         self, board: Visitor, theme: Any, width: int
@@ -205,13 +252,11 @@ class TestInTheBrowser:
 
 def test_what_is_offered_follows_the_roles(people: People) -> None:
     make_policy()
-    make_price("shop", input="1")
-    make_executor(make_pool(), "gpu-a", provider="shop")
     budgets = {"scopes": SCOPES, "dimensions": DIMENSIONS, "windows": WINDOWS}
     assert levers_of(people.vera) is None
     assert levers_of(people.olga) == {
         "operator": True, "work": [], "manage": [], "classes": CLASSES,
-        "providers": {"gpu-a": "shop"}, "budgets": budgets,
+        "budgets": budgets,
     }  # fmt: skip
     main = Workspace.objects.get(tenant=people.tenants["beta"])
     Membership.objects.create(
@@ -219,12 +264,12 @@ def test_what_is_offered_follows_the_roles(people: People) -> None:
     )
     assert levers_of(people.vera) == {
         "operator": False, "work": ["beta/main"], "manage": [],
-        "classes": ["expedite", "normal", "batch"], "providers": {}, "budgets": budgets,
+        "classes": ["expedite", "normal", "batch"], "budgets": budgets,
     }  # fmt: skip
     Membership.objects.create(user=people.vera, tenant=people.tenants["acme"], role="tenant_admin")
     assert levers_of(people.vera) == {
         "operator": False, "work": ["acme", "beta/main"], "manage": ["acme"],
-        "classes": CLASSES[1:], "providers": {}, "budgets": budgets,
+        "classes": CLASSES[1:], "budgets": budgets,
     }  # fmt: skip
 
 

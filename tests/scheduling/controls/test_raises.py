@@ -73,10 +73,13 @@ def test_caps_that_are_columns_are_raised_in_the_name_of_their_tenant(web: Works
     tenant_limit(tenant_id=web.tenant_id, max_running=1, **WHO)
     workspace_limit(workspace_id=web.id, max_running=1, **WHO)
     workflow_limit(workflow_id=flow.id, max_running=1, **WHO)
-    for scope, key in (("tenant", web.tenant_id), ("workspace", web.id), ("workflow", flow.id)):
+    paths = ("acme", f"acme/{web.slug}", f"acme/{flow.slug}")
+    keys = (("tenant", web.tenant_id), ("workspace", web.id), ("workflow", flow.id))
+    for (scope, key), path in zip(keys, paths, strict=True):
         lift((scope, str(key), "running"))
         entry = AuditEntry.objects.latest("number")
         assert (entry.tenant_id, entry.before["running"]) == (web.tenant_id, 1)
+        assert (entry.before["of"], entry.after["of"]) == (path, path)
 
 
 def test_a_default_of_the_policy_can_be_raised_and_the_one_holder_of_a_key() -> None:
