@@ -7,6 +7,7 @@ Each peer gets a virtual environment of its own, at the versions below, made at 
 import os
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ PINNED: Mapping[str, tuple[str, ...]] = {
 }
 HOME = BASE_DIR / "var" / "bench"
 INSTALLED = "installed.txt"
+DROP_TRIES = 40
 FOREIGN = (
     "DJANGO_SETTINGS_MODULE",
     "TELEMACHUS_HOME",
@@ -60,7 +62,7 @@ class Places:
         """Make a database anew, as a copy of another; returns its URL."""
         with psycopg.connect(self.database_url, autocommit=True) as session:
             named, source = sql.Identifier(name), sql.Identifier(template)
-            session.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(named))
+            _drop(session, sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(named))
             session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(named, source))
         return self.database(name)
 
@@ -87,6 +89,19 @@ class Places:
             info = client.info("server")
         valkey_version = info.get("valkey_version") or info["redis_version"]
         return {"PostgreSQL": row[0] if row else "", "Valkey": str(valkey_version)}
+
+
+def _drop(session: psycopg.Connection, statement: sql.Composed) -> None:
+    """Drop a database; the server's own vacuum in it may be ended by none but the server."""
+    for left in reversed(range(DROP_TRIES)):
+        try:
+            session.execute(statement)
+        except (psycopg.errors.InsufficientPrivilege, psycopg.errors.ObjectInUse):
+            if not left:
+                raise
+            time.sleep(0.5)
+        else:
+            return
 
 
 def places_open() -> Places:
