@@ -45,7 +45,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="interleaved repetitions")
     parser.add_argument("--only", default=",".join(MAKERS), help="systems, apart by commas")
     parser.add_argument("--seconds", type=float, default=15.0, help="length of the latency phase")
-    parser.add_argument("--most", type=float, default=8.0, help="cut a life to some seconds")
+    parser.add_argument(
+        "--most", type=float, default=8.0, help="cut a one-by-one life to some seconds"
+    )
     parser.add_argument("--quick", action="store_true", help="1,000 jobs, once, 5 s of latency")
     parser.add_argument("--profile", action="store_true", help="say where Telemachus' time goes")
     parser.add_argument("--json", type=Path, help="write every figure to this file")
@@ -71,8 +73,9 @@ def turn(bench: Bench, found: Found, asked: argparse.Namespace, *, first: bool) 
     """Put one system through all phases once; worker kills in the first repetition only."""
     over_http = bench.system.name.endswith("HTTP")
     with running(bench) as processes:
-        jobs = min(asked.jobs, int(bench.warm(processes) * asked.most))
-        for command in ("bulk",) if over_http else ("bulk", "one"):
+        fewer = min(asked.jobs, int(bench.warm(processes) * asked.most))
+        lives = {"bulk": asked.jobs} if over_http else {"bulk": asked.jobs, "one": fewer}
+        for command, jobs in lives.items():
             life = bench.life(processes, command, jobs)
             found.lives.setdefault(command, []).append(life)
             say(f"{bench.system.name}: {command} {life.rate:,.0f} jobs/s")
