@@ -4,7 +4,7 @@ A run counts from its dispatch to its settlement, for that is how long its units
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from django.db import connection
@@ -19,7 +19,7 @@ FROM scheduling_workflow w CROSS JOIN LATERAL (
           ORDER BY seq DESC LIMIT 4 * %s) j
     JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
     WHERE a.state = 'complete' ORDER BY a.ended_at DESC LIMIT %s
-) r ORDER BY r.ended_at
+) r WHERE %s::uuid[] IS NULL OR w.tenant_id = ANY(%s::uuid[]) ORDER BY r.ended_at
 """
 
 
@@ -32,10 +32,11 @@ class Durations:
     _runs: dict[str, deque[float]] = field(default_factory=dict)
     _workflows: set[str] = field(default_factory=set)
 
-    def load(self) -> None:
-        """Read the last runs of every workflow."""
+    def load(self, tenants: Collection[str] | None = None) -> None:
+        """Read the last runs of every workflow, or of those of some tenants."""
+        named = None if tenants is None else list(tenants)
         with connection.cursor() as cursor:
-            cursor.execute(_LAST, [LAST_RUNS, LAST_RUNS])
+            cursor.execute(_LAST, [LAST_RUNS, LAST_RUNS, named, named])
             self.learn_all(cursor.fetchall())
 
     def learn_all(self, rows: Iterable[tuple[str, str, float]]) -> None:

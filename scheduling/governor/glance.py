@@ -150,13 +150,13 @@ def _book(job: Job, waiting: Collection[uuid.UUID], header: Header | None, at: d
     config = config_load(now=at.timestamp())
     if header is not None and at.timestamp() - header.at < FRESH_S:
         _take_slots(config, header)
-    durations = Durations(config.policy.default_expected_s, given_seconds(config))
-    durations.load()
-    book = Book(config, durations, queue_policy())
-    book.open_pools(memory_load(job.pool_id))
     with connection.cursor() as cursor:
         cursor.execute(_ROWS, [list(waiting)])
         pairs = [split(row) for row in cursor.fetchall()]
+    durations = Durations(config.policy.default_expected_s, given_seconds(config))
+    durations.load({row.tenant for row, _ in pairs} | {str(job.tenant_id)})
+    book = Book(config, durations, queue_policy())
+    book.open_pools(memory_load(job.pool_id))
     book.load([pair for pair in pairs if book.knows(pair[0])], at.timestamp())
     book.states[str(job.pool_id)].order.advance(at.timestamp())
     return book
