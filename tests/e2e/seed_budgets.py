@@ -54,7 +54,9 @@ def race(slug: str, now: datetime) -> None:
         usage=found("billing.core.pricing.Usage")(output_total=7_000_000),
         chain=(("tenant", str(workspace.tenant_id)), ("workflow", str(workflow.id))),
     )  # fmt: skip
-    found("billing.services.settlement.settle")(settlements=[used])
+    with found("django.db.transaction.atomic")():
+        booked = found("billing.services.settlement.book")(settlements=[used])
+        found("billing.services.settlement.balances_follow")(booked)
 
 
 if __name__ == "__main__":
