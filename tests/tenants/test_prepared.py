@@ -1,0 +1,40 @@
+"""Statements of the hot path are planned once a connection, and with indexes where that was asked for."""
+
+import psycopg
+import pytest
+from django.db import DataError, connection
+
+from tenants.prepared import prefer_indexes, prepared
+
+pytestmark = pytest.mark.django_db
+
+
+def test_a_statement_that_comes_again_is_prepared_once_for_all_its_values() -> None:
+    for number in range(5):
+        with prepared() as cursor:
+            cursor.execute("SELECT %s::int + 40", [number])
+            assert cursor.fetchone() == (number + 40,)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 40'")
+        assert cursor.fetchone() == (1,)
+
+
+def test_its_faults_are_djangos() -> None:
+    with pytest.raises(DataError, match="invalid input syntax"), prepared() as cursor:
+        cursor.execute("SELECT %s::uuid", ["x"])
+
+
+def test_sessions_that_prefer_indexes_keep_what_the_address_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = connection.settings_dict["OPTIONS"] | {"options": "-c application_name=given"}
+    monkeypatch.setitem(connection.settings_dict, "OPTIONS", options)
+    prefer_indexes()
+    wanted = connection.get_connection_params()
+    kept = {"host", "port", "user", "password", "dbname", "options"}
+    with psycopg.connect(**{name: wanted[name] for name in kept & wanted.keys()}) as session:
+        shown = [
+            session.execute(f"SHOW {name}").fetchone()
+            for name in ("enable_seqscan", "plan_cache_mode", "application_name")
+        ]
+    assert shown == [("off",), ("force_generic_plan",), ("given",)]
