@@ -1,10 +1,10 @@
 """The accounts that a chain of scopes draws on: budgets in a window, their balances locked in sets.
 
 Theory. A balance caches what the reservations and the ledger say, so that a verdict reads one row
-a budget. All writers do the same three things in the same order: make the missing balance rows
-(sorted, summed up from the ledger), then lock all of a call's rows with one statement in the order
-of their ids, then change them in memory and write them back with one statement. One call, one
-locking statement: two calls in one transaction could lock in opposite orders.
+a budget. All writers lock all of a call's rows with one statement in the order of their ids, missing
+ones made before (sorted, summed up from the ledger). Who must look at a balance to decide changes it
+in memory and writes it back; who only adds or gives back moves it by a difference (`balances`). One
+call, one locking statement: two calls in one transaction could lock in opposite orders.
 """
 
 import uuid

@@ -21,14 +21,14 @@ _CORRECTIONS = (
 )
 
 
-def book_load(now: float) -> Book:
-    """Build the leader's memory from the rows."""
+def book_load(epoch: int, now: float) -> Book:
+    """Build the memory of the leader of `epoch` from the rows."""
     config = config_load(now=now)
     durations = Durations(config.policy.default_expected_s, given_seconds(config))
     durations.load()
     book = Book(config, durations, queue_policy())
     book.open_pools(memory_load())
-    book.seen = seen_now()
+    book.seen = seen_now(epoch)
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTIONS)
         for row in cursor.fetchall():

@@ -97,7 +97,7 @@ class Leader:
 
     def _load(self) -> Book:
         with lease.kept(self.epoch):
-            return book_load(now_s())
+            return book_load(self.epoch, now_s())
 
     def turn(self) -> bool:
         """Do one turn; returns whether anything changed."""

@@ -28,10 +28,10 @@ class Changes:
     pairs: Sequence[tuple[JobRow, AttemptRow | None]]
 
 
-def seen_now() -> str:
-    """Return the present snapshot, from which a reader of all rows goes on by changes."""
+def seen_now(epoch: int) -> str:
+    """Return the present snapshot, from which a leader that loads all rows goes on by changes."""
     with connection.cursor() as cursor:
-        cursor.execute(FROM_ELSEWHERE)
+        cursor.execute(FROM_ELSEWHERE, {"epoch": epoch})
         cursor.execute(SEEN)
         return str(cursor.fetchone()[0])
 

@@ -1,4 +1,4 @@
-"""The governor's own statements. Each begins with the check of the leader's epoch.
+"""The governor's own statements. Each that writes begins with the check of the leader's epoch.
 
 `scheduling.governor.lease.HOLDS` is the guard; without the lease a statement finds and writes
 nothing. Rows are locked in the order of arrival, or not waited for, so a set never waits for
@@ -43,10 +43,11 @@ FROM (VALUES (1)) always LEFT JOIN LATERAL (
 ORDER BY j.seq
 """  # noqa: S608 (constants)
 
-FROM_ELSEWHERE = """
+FROM_ELSEWHERE = f"""
+{LEAD}
 UPDATE scheduling_job SET changed = pg_current_xact_id()
-WHERE changed >= pg_snapshot_xmax(pg_current_snapshot())
-"""
+FROM lead WHERE changed >= pg_snapshot_xmax(pg_current_snapshot())
+"""  # noqa: S608 (constants)
 """Rows restored from another server carry its transactions: ours would take them for new for ever."""
 
 LOAD = f"""

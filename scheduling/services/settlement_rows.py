@@ -127,7 +127,7 @@ def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
 def attempts_close(
     closings: Sequence[Closing], spend: Mapping[uuid.UUID, Decimal], now: datetime
 ) -> None:
-    """Write the end of the attempts and what becomes of their jobs, flagged for the governor."""
+    """Write the end of the attempts and what becomes of their jobs, as a change for the governor."""
     if not closings:
         return
     sets = columns((*_attempt_row(one, spend), *_job_row(one)) for one in closings)

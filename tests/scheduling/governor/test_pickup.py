@@ -7,6 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
+from scheduling.governor import lease
 from scheduling.governor.pickup import changes_since, seen_now
 from scheduling.governor.rows import JobRow
 from scheduling.models import Job, Pool
@@ -25,10 +26,10 @@ def acme(pool: Pool) -> Workspace:
 
 
 class Reader:
-    """Reads changes as the governor does, from its making on."""
+    """Reads changes as the leader does, from its making on."""
 
-    def __init__(self) -> None:
-        self.seen = seen_now()
+    def __init__(self, epoch: int) -> None:
+        self.seen = seen_now(epoch)
 
     def rows(self) -> list[JobRow]:
         changes = changes_since(self.seen)
@@ -40,8 +41,15 @@ class Reader:
 
 
 @pytest.fixture
-def reader(pool: Pool) -> Reader:
-    return Reader()
+def epoch(pool: Pool) -> int:
+    epoch = lease.take("test")
+    assert epoch is not None
+    return epoch
+
+
+@pytest.fixture
+def reader(epoch: int) -> Reader:
+    return Reader(epoch)
 
 
 def test_a_changed_row_is_taken_up_once_in_the_order_of_arrival(
@@ -100,11 +108,15 @@ def test_a_row_that_somebody_is_changing_is_taken_up_as_it_becomes(
     assert [(row.id, row.paused) for row in reader.rows()] == [(str(job.id), True)]
 
 
-def test_rows_of_another_server_are_taken_up_once(reader: Reader, acme: Workspace) -> None:
+def test_rows_of_another_server_are_taken_up_once(
+    reader: Reader, acme: Workspace, epoch: int
+) -> None:
     job = submit(acme)[0]
     Job.objects.update(changed="9000000000000000000")
     assert reader.taken() == [str(job.id)]
-    restored = Reader()
+    former = Reader(epoch - 1)
+    assert former.taken() == [str(job.id)]
+    restored = Reader(epoch)
     assert restored.taken() == []
     Job.objects.update(paused=True, changed=CurrentXact())
     assert restored.taken() == [str(job.id)]
@@ -114,7 +126,7 @@ def test_no_change_of_many_writers_is_missed_or_seen_as_it_was_before(
     desk: Desk, pool: Pool
 ) -> None:
     spaces = [make_tenant(f"t{n}", pool) for n in range(4)]
-    reader = Reader()
+    reader = Reader(desk.leader.epoch)
     stop = threading.Event()
     seen: dict[str, str] = {}
 

@@ -113,9 +113,11 @@ def test_a_dispatch_leaves_the_job_running_with_its_attempt_and_event(
     desk: Desk, pool: Pool
 ) -> None:
     job = submit(make_tenant("acme", pool, cost=3))[0]
+    changed = Job.objects.get(id=job.id).changed
     desk.turn()
     row, attempt = Job.objects.get(id=job.id), Attempt.objects.get(job=job)
     assert (row.state, row.fence, row.reason) == ("running", 1, "placed")
+    assert row.changed == changed
     assert (attempt.state, attempt.fence, attempt.cost, attempt.charge) == ("dispatched", 1, 3, 3)
     told = JobEvent.objects.get(job=job, event="placed")
     assert told.attempt_id == attempt.id

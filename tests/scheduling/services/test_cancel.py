@@ -15,6 +15,7 @@ from scheduling.models import Attempt, Job, JobEvent
 from scheduling.services.cancel import JobEnded, job_cancel
 from tenants.models import Workspace
 from tests.scheduling.factories import (
+    LONG_AGO,
     WHO,
     claim,
     done,
@@ -27,13 +28,14 @@ from tests.scheduling.factories import (
 
 
 def cancel(job: Job) -> Job:
+    Job.objects.filter(id=job.id, finished_at=None).update(changed=LONG_AGO)
     return job_cancel(job_id=job.id, now=timezone.now(), **WHO)
 
 
 def gone(job: Job) -> None:
     """Check that the job ended canceled, told so, and holds nothing."""
     job.refresh_from_db()
-    assert (job.state, job.reason) == ("canceled", "canceled")
+    assert (job.state, job.reason, job.changed != LONG_AGO) == ("canceled", "canceled", True)
     assert job.finished_at is not None
     assert job.wake_at is None
     told = JobEvent.objects.filter(job=job).latest("id")

@@ -146,9 +146,10 @@ def test_a_queued_job_whose_reservation_ran_out_goes_back_to_admission(
     make_budget(acme, "10")
     submit(acme)
     assert reservations_sweep(now=now) == 0
+    Job.objects.update(changed=LONG_AGO)
     assert reservations_sweep(now=now + LATER) == 1
     job = Job.objects.get()
-    assert (job.state, job.reason) == ("deferred", "budget")
+    assert (job.state, job.reason, job.changed != LONG_AGO) == ("deferred", "budget", True)
     assert Balance.objects.get().held == 0
     assert jobs_readmit(now=now + LATER) == 1
     job.refresh_from_db()
