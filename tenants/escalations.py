@@ -8,10 +8,28 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import models
+from django.db.models.functions import Now
+
 from tenants.controls import ControlRefused
 
 LONGEST = timedelta(days=366)
 OWNER_LENGTH = 200
+
+
+class EscalationRow(models.Model):
+    """The columns of every escalation beside what it raises and by how much."""
+
+    owner = models.CharField(max_length=OWNER_LENGTH)
+    reason = models.TextField()
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        """No table of its own."""
+
+        abstract = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
 
 from billing.core.terms import (
     DEFAULT_SCOPES,
@@ -17,6 +16,7 @@ from billing.core.terms import (
     WINDOWS,
 )
 from billing.models.columns import measure
+from tenants.escalations import EscalationRow
 from tenants.ids import new_id
 from tenants.models import Tenant
 
@@ -119,7 +119,7 @@ class Budget(models.Model):
         return sum((one.extra for one in self.escalations_at(now)), self.limit)
 
 
-class Escalation(models.Model):
+class Escalation(EscalationRow):
     """A raise of one budget from a moment to another, with who answers for it and why.
 
     It ends by time alone, or earlier by moving its end; the row stays.
@@ -128,11 +128,6 @@ class Escalation(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     budget = models.ForeignKey(Budget, models.CASCADE, related_name="escalations")
     extra = measure()
-    owner = models.CharField(max_length=NAME_LENGTH)
-    reason = models.TextField()
-    starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         """Constraints."""

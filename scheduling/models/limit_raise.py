@@ -4,7 +4,6 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Now
 
 from scheduling.models.limit import (
     COLUMN_SCOPES,
@@ -15,13 +14,13 @@ from scheduling.models.limit import (
     RUNNING_SCOPES,
     TOKENS,
 )
-from tenants.escalations import OWNER_LENGTH
+from tenants.escalations import EscalationRow
 from tenants.ids import new_id
 
 RAISE_SCOPES = sorted({*RUNNING_SCOPES, *COLUMN_SCOPES, *RATE_SCOPES})
 
 
-class LimitRaise(models.Model):
+class LimitRaise(EscalationRow):
     """`extra` more of `measure` in one scope; it ends by time alone, or earlier by moving its end.
 
     `scope_id` is as `Limit` tells, or the id of a workspace or workflow. What is raised is named,
@@ -33,11 +32,6 @@ class LimitRaise(models.Model):
     scope_id = models.CharField(max_length=200)
     measure = models.CharField(max_length=20, choices=[(m, m) for m in MEASURES])
     extra = models.PositiveBigIntegerField()
-    owner = models.CharField(max_length=OWNER_LENGTH)
-    reason = models.TextField()
-    starts_at = models.DateTimeField()
-    ends_at = models.DateTimeField()
-    created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
         """Constraints."""
