@@ -1,11 +1,6 @@
 """Bulk levers beside submissions and settlements, each on a connection of its own."""
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from billing.models import Balance
@@ -13,6 +8,7 @@ from billing.services.checks import balances_differ
 from scheduling.controls.jobs import jobs_cancel
 from scheduling.models import Job, Workflow
 from tenants.models import Workspace
+from tests.at_once import at_once
 from tests.scheduling.factories import (
     WHO,
     asked,
@@ -66,18 +62,3 @@ def test_a_bulk_cancel_locks_no_budgets_in_a_circle_with_anybody(acme: Workspace
     assert Job.objects.filter(state="canceled").count() == 2 * ROUNDS * WORKFLOWS
     assert Job.objects.filter(state="queued").count() == (2 * ROUNDS + 1) * WORKFLOWS
     assert balances_differ() == []
-
-
-def at_once(deeds: list[Callable[[], None]]) -> None:
-    barrier = threading.Barrier(len(deeds))
-
-    def run(deed: Callable[[], None]) -> None:
-        try:
-            connection.ensure_connection()
-            barrier.wait(timeout=20)
-            deed()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(deeds)) as threads:
-        list(threads.map(run, deeds))

@@ -1,14 +1,11 @@
 """Jobs that wait for jobs: queued as the last one ends well, canceled as one ends otherwise."""
 
-import threading
 import uuid
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from billing.models import Balance
@@ -22,6 +19,7 @@ from scheduling.services.readmission import jobs_readmit
 from scheduling.services.retention import jobs_forget
 from tenants.controls import tenant_weight
 from tenants.models import Workspace
+from tests.at_once import at_once
 from tests.scheduling.factories import (
     LONG_AGO,
     WHO,
@@ -211,7 +209,7 @@ def _one_race(space: Workspace, worker: int) -> None:
     waits = dependant(space, *pair)
     attempts = [running(job, worker) for job in pair]
     late: list[Job] = []
-    _at_once(
+    at_once(
         [
             lambda: settle([attempts[0]], done()),
             lambda: settle([attempts[1]], done()),
@@ -220,18 +218,3 @@ def _one_race(space: Workspace, worker: int) -> None:
     )
     assert standing(waits) == ("queued", "in_order")
     assert standing(late[0]) == ("queued", "in_order")
-
-
-def _at_once(deeds: Sequence[Callable[[], object]]) -> None:
-    barrier = threading.Barrier(len(deeds))
-
-    def run(deed: Callable[[], object]) -> None:
-        try:
-            connection.ensure_connection()
-            barrier.wait(timeout=20)
-            deed()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(deeds)) as threads:
-        list(threads.map(run, deeds))
