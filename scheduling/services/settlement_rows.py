@@ -31,8 +31,8 @@ SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitt
     e.circuit <> 'closed' OR e.circuit_failures > 0 AS is_troubled
 FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
-JOIN scheduling_workflow w ON w.id = j.workflow_id
-JOIN scheduling_executor e ON e.id = a.executor_id
+CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
+CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
 WHERE a.id = ANY(%s::uuid[])
 ORDER BY j.seq, a.fence
 FOR UPDATE OF j, a
