@@ -15,16 +15,18 @@ from billing.services.sets import columns
 from tenants.prepared import prepared
 
 _ZERO = Decimal(0)
+# The order is the ids' own, written so that no index holds it: else the server may walk all balances
+# in that order and pick the wanted ones out.
 _MOVE = """
 WITH k AS MATERIALIZED (
     SELECT b.id, x.spent, x.held FROM billing_balance b
     JOIN unnest(%s::uuid[], %s::timestamptz[], %s::numeric[], %s::numeric[])
         x(budget, start, spent, held) ON b.budget_id = x.budget AND b.window_start = x.start
     WHERE b.budget_id = ANY(%s::uuid[])
-    ORDER BY b.id FOR UPDATE OF b
+    ORDER BY b.id::text COLLATE "C" FOR UPDATE OF b
 )
 UPDATE billing_balance b SET spent = b.spent + k.spent, held = greatest(b.held - k.held, 0)
-FROM k WHERE b.id = k.id RETURNING b.budget_id, b.window_start, b.spent
+FROM k WHERE b.id = k.id AND b.id = ANY(ARRAY(SELECT id FROM k)) RETURNING b.budget_id, b.window_start, b.spent
 """
 
 

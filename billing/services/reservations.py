@@ -50,7 +50,8 @@ SWEEP_ROWS = 500
 _FUND = """
 WITH balances AS (
     UPDATE billing_balance b SET held = k.held
-    FROM unnest(%s::uuid[], %s::numeric[]) k(id, held) WHERE b.id = k.id
+    FROM unnest(%s::uuid[], %s::numeric[]) k(id, held)
+    WHERE b.id = k.id AND b.id = ANY(%s::uuid[])
 ), reservations AS (
     INSERT INTO billing_reservation (id, tenant_id, workspace_id, job_id, workflow_id, mission_id,
         spend, tokens, expires_at, state)
@@ -254,13 +255,10 @@ def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
         for (budget_id, start), amount in grant.lines
     ]
     touched = [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
+    balances = columns([(account.balance_id, account.held) for account in touched], 2)
+    rows = columns([_reservation_row(grant) for grant in grants])
     with prepared() as cursor:
-        cursor.execute(
-            _FUND,
-            columns([(account.balance_id, account.held) for account in touched], 2)
-            + columns([_reservation_row(grant) for grant in grants])
-            + columns(lines, 5),
-        )
+        cursor.execute(_FUND, [*balances, balances[0], *rows, *columns(lines, 5)])
 
 
 def _reservation_row(grant: _Grant) -> tuple[object, ...]:

@@ -22,6 +22,8 @@ WAKE_AT_ONCE = 20
 MESSAGE_LENGTH = 500
 LOST = "The worker was lost."
 
+# The jobs are named by their ids, and sorted by a sum that no index holds: else the server may walk
+# all jobs in the order of arrival and look for the attempts among them.
 _LOCK = """
 SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
     j.fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
@@ -34,7 +36,8 @@ JOIN scheduling_job j ON j.id = a.job_id
 CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
 CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
 WHERE a.id = ANY(%s::uuid[])
-ORDER BY j.seq, a.fence
+    AND j.id = ANY(ARRAY(SELECT job_id FROM scheduling_attempt WHERE id = ANY(%s::uuid[])))
+ORDER BY j.seq + 0, a.fence
 FOR UPDATE OF j, a
 """
 _CLOSE = """
@@ -119,7 +122,8 @@ class Closing:
 def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
     """Lock the attempts and their jobs, and return them in the order of arrival."""
     with prepared() as cursor:
-        cursor.execute(_LOCK, [array(ids)])
+        wanted = array(ids)
+        cursor.execute(_LOCK, [wanted, wanted])
         names = [column.name for column in cursor.description]
         return [Locked(**dict(zip(names, row, strict=True))) for row in cursor.fetchall()]
 
