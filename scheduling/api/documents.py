@@ -72,6 +72,12 @@ class RowSerializer(serializers.Serializer[Any]):
     max_attempts = serializers.IntegerField(required=False, min_value=1, max_value=100)
     deadline = serializers.DateTimeField(required=False)
     not_before = serializers.DateTimeField(required=False)
+    expires_at = serializers.DateTimeField(
+        required=False, help_text="From then on it is not started any more."
+    )
+    ttl_s = serializers.FloatField(
+        required=False, min_value=1, help_text="How long it may wait for its start, for expires_at."
+    )
     region = serializers.CharField(required=False, max_length=60)
     labels = serializers.ListField(child=serializers.CharField(), required=False)
     idempotent = serializers.BooleanField(required=False)

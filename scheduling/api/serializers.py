@@ -189,6 +189,7 @@ class JobSerializer(Shown):
     submitted_by = serializers.CharField()
     submitted_at = serializers.DateTimeField()
     deadline = serializers.DateTimeField(allow_null=True)
+    expires_at = serializers.DateTimeField(allow_null=True)
     wake_at = serializers.DateTimeField(allow_null=True)
     started_at = serializers.DateTimeField(allow_null=True)
     finished_at = serializers.DateTimeField(allow_null=True)
@@ -205,7 +206,7 @@ class SubmittedSerializer(JobSerializer):
 
 
 class DependencySerializer(Shown):
-    """A job that is waited for until it is `done` or has `ended`; `open`: it still is."""
+    """A job that is waited for until it has ended as `condition` says; `open`: it still is."""
 
     job = serializers.UUIDField(source="on_id")
     condition = serializers.ChoiceField(CONDITIONS)

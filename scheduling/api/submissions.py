@@ -16,6 +16,7 @@ from scheduling.services.drafts import (
     ESTIMATES,
     MAX_AMOUNT,
     MAX_SPEND,
+    MIN_TTL_S,
     After,
     FieldError,
     Submission,
@@ -75,6 +76,14 @@ def _seconds(_: str, value: object) -> float:
     if number and 0 <= value <= MOST_SECONDS:  # type: ignore[operator]
         return float(value)  # type: ignore[arg-type]
     wrong = f"Must be a number of seconds from 0 to {MOST_SECONDS}, not {_shown(value)}."
+    raise WrongValue(wrong)
+
+
+def _ttl(_: str, value: object) -> float:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and MIN_TTL_S <= value <= MOST_SECONDS:  # type: ignore[operator]
+        return float(value)  # type: ignore[arg-type]
+    wrong = f"Must be seconds from {MIN_TTL_S:g} to {MOST_SECONDS}, not {_shown(value)}."
     raise WrongValue(wrong)
 
 
@@ -174,7 +183,7 @@ def _after_one(value: object, at: str) -> After:
     if job is None or condition not in CONDITIONS or set(named) - {"job", "condition"}:
         wrong = (
             "Must be the id of a job, or an object with job and condition "
-            f"({' or '.join(CONDITIONS)}), not {_shown(value)}."
+            f"({', '.join(CONDITIONS)}), not {_shown(value)}."
         )
         raise WrongValue(wrong, at)
     return After(job=job, condition=condition)
@@ -199,6 +208,8 @@ CHECKS: dict[str, Check] = {
     "max_attempts": _whole,
     "deadline": _time,
     "not_before": _time,
+    "expires_at": _time,
+    "ttl_s": _ttl,
     "region": _text,
     "labels": _texts,
     "idempotent": _flag,

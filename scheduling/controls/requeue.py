@@ -16,7 +16,7 @@ from scheduling.models import Job
 REQUEUE_COLUMNS = (
     "state", "reason", "outcome", "cancel_requested", "step", "step_fence", "checkpoint", "tries",
     "result", "error",
-    "submitted_at", "deadline", "wake_at", "started_at", "finished_at",
+    "submitted_at", "deadline", "expires_at", "wake_at", "started_at", "finished_at",
 )  # fmt: skip
 
 _REFUSALS = {
@@ -43,8 +43,10 @@ def requeue(job: Job, now: datetime) -> Step:
     job.step_fence, job.checkpoint = job.fence, None
     job.result = job.error = job.started_at = job.finished_at = None
     job.submitted_at = job.wake_at = now
-    if _has_passed(job, now):
+    if _has_passed(job.deadline, now):
         job.deadline = None
+    if _has_passed(job.expires_at, now):
+        job.expires_at = None
     after = {"state": str(job.state), "tries": 0, "submitted_at": now.isoformat()}
     return Step(before=before, after=after, lost=lost)
 
@@ -59,13 +61,15 @@ def _lost(job: Job, now: datetime) -> Iterator[str]:
         yield f"The {job.step} steps that it had done; they are done anew."
     if job.result is not None:
         yield "The part of a result that it left."
-    if _has_passed(job, now):
+    if _has_passed(job.deadline, now):
         yield "Its deadline, which has passed."
+    if _has_passed(job.expires_at, now):
+        yield "Its time to live, which is over."
     if job.fence:
         yield "Nothing of what its earlier attempts cost: that stays booked."
     if job.fence and not job.idempotent:
         yield "It is not idempotent: what earlier attempts did outside may be done twice."
 
 
-def _has_passed(job: Job, now: datetime) -> bool:
-    return job.deadline is not None and job.deadline <= now
+def _has_passed(end: datetime | None, now: datetime) -> bool:
+    return end is not None and end <= now

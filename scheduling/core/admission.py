@@ -3,11 +3,11 @@
 Everything that was measured comes in as `Facts`; the verdict is a pure function of them. The tests
 are made in this order, and the first that speaks decides:
 
-1. permission, 2. deadline, 3. size (never fits), 4. price known, 5. the job's own ceilings, 6. the
-quota of its class, 7. backlog (backpressure; the sheddable classes are refused first), 8. budgets,
-9. circuit without fallback, 10. not-before: denied or deferred; then 11. held tenant, 12. open
-dependencies: queued with a mark; then admitted when it should start at once, else queued with a
-place.
+1. permission, 2. deadline, 3. time to live, 4. size (never fits), 5. price known, 6. the job's own
+ceilings, 7. the quota of its class, 8. backlog (backpressure; the sheddable classes are refused
+first), 9. budgets, 10. circuit without fallback, 11. not-before: denied or deferred; then 12. held
+tenant, 13. open dependencies: queued with a mark; then admitted when it should start at once, else
+queued with a place.
 
 A budget refusal is final (denied) when waiting cannot help: the estimate alone is above the limit,
 or the budget has no window and what was spent leaves no room. Else the job is deferred to the
@@ -72,6 +72,8 @@ class Quota:
 class Facts:
     """What admission goes by. Times are epoch seconds; `eta` is the expected finish.
 
+    From `expires_at` on a job that has not started is not wanted any more.
+
     `most` is the largest cost that the job's class can ever have in its pool. `shed_share` is the
     share of the backlog cap of all at which a sheddable class is refused. `circuit_until` is set
     when the job's circuit is open and no fallback is prequalified. `other_classes` may be asked for
@@ -94,6 +96,7 @@ class Facts:
     circuit_until: float | None = None
     not_before: float | None = None
     deadline: float | None = None
+    expires_at: float | None = None
     tenant_held: bool = False
     open_dependencies: int = 0
     starts_now: bool = False
@@ -156,6 +159,16 @@ def _deadline(facts: Facts) -> Answer | None:
     else:
         sentence = "The deadline is not after not_before, so the job could never run in time."
     return _denied(Reason.DEADLINE, sentence, _to("change_deadline", "a later deadline"))
+
+
+def _expiry(facts: Facts) -> Answer | None:
+    if facts.expires_at is None or facts.expires_at > max(facts.now, facts.not_before or 0.0):
+        return None
+    if facts.expires_at <= facts.now:
+        sentence = "Its time to live is over already; submit with a later expires_at or a ttl_s."
+    else:
+        sentence = "It would expire before its not_before, so the job could never start."
+    return _denied(Reason.EXPIRED, sentence, _to("change_expiry", "a longer time to live"))
 
 
 def _size(facts: Facts) -> Answer | None:
@@ -365,6 +378,7 @@ def _queued(facts: Facts) -> Answer:
 _TESTS: tuple[Callable[[Facts], Answer | None], ...] = (
     _permission,
     _deadline,
+    _expiry,
     _size,
     _price,
     _ceilings,

@@ -1,7 +1,8 @@
 """Job and attempt states, and every move between them, as one table.
 
 A move that is not in the table raises `IllegalMove` and changes nothing. Marks (held, paused,
-blocked) and the outcome stand beside the state and are not moves.
+blocked) and the outcome stand beside the state and are not moves. What one job may wait for of
+another's end is here too.
 """
 
 from enum import StrEnum
@@ -52,6 +53,28 @@ class JobEvent(StrEnum):
     EXPIRE = "expire"
 
 
+class WorkOutcome(StrEnum):
+    """What became of a job's work; `accepted` by a reviewer, or by being done where none is asked."""
+
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    UNREVIEWED = "unreviewed"
+
+
+class Condition(StrEnum):
+    """How a job that is waited for has to end.
+
+    `done`, whatever a review said; `ended` in any way; `failed`: without its work, but not by
+    anybody's wish (failed, expired, denied); `accepted` and `rejected` are done with that outcome.
+    """
+
+    DONE = "done"
+    ENDED = "ended"
+    FAILED = "failed"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+
+
 class IllegalMove(Exception):
     """The table has no such move; nothing was changed."""
 
@@ -98,6 +121,8 @@ ENDED_JOBS = frozenset(
     {JobState.DENIED, JobState.DONE, JobState.FAILED, JobState.CANCELED, JobState.EXPIRED}
 )
 
+_FAILED = frozenset({JobState.FAILED, JobState.EXPIRED, JobState.DENIED})
+
 _A = AttemptState
 
 ATTEMPT_MOVES: dict[AttemptState, frozenset[AttemptState]] = {
@@ -122,6 +147,15 @@ def job_move(state: JobState, event: JobEvent) -> JobState:
 def job_sources(event: JobEvent) -> frozenset[JobState]:
     """Return the states in which `event` is possible: the guard of a set-based statement."""
     return frozenset(state for state, known in JOB_MOVES if known is event)
+
+
+def meets(condition: str, state: JobState, outcome: str) -> bool:
+    """Tell whether a job that has ended so meets what is waited for of it."""
+    if condition == Condition.ENDED:
+        return True
+    if condition == Condition.FAILED:
+        return state in _FAILED
+    return state is JobState.DONE and condition in (Condition.DONE, outcome)
 
 
 def attempt_move(state: AttemptState, to: AttemptState) -> AttemptState:

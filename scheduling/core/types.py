@@ -60,6 +60,7 @@ class Reason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     EXECUTION_ERROR = "execution_error"
     DEADLINE = "deadline"
+    EXPIRED = "expired"
     CANCELED = "canceled"
     FINISHED = "finished"
     REQUEUED = "requeued"

@@ -31,7 +31,7 @@ from scheduling.governor.config import config_load
 from scheduling.governor.dispatch import Sent, dispatch, remember, send
 from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
-from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
+from scheduling.governor.sweep import admission_is_due, expiry_is_due, settle_lost, unclaimed, wake
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ class Leader:
                 (0.5, self._resend),
                 (1.0, self._reconfigure),
                 (1.0, self._readmit),
+                (1.0, self._expire),
                 (SWEEP_BUDGETS_EVERY_S, self._sweep_budgets),
                 (PROBE_EVERY_S, self._probe),
                 (HOUSEKEEPING_EVERY_S, self._keep_house),
@@ -201,6 +202,10 @@ class Leader:
     def _readmit(self) -> None:
         if admission_is_due():
             self._control_task("scheduling.admission_renew")
+
+    def _expire(self) -> None:
+        if expiry_is_due():
+            self._control_task("scheduling.jobs_expire")
 
     def _sweep_budgets(self) -> None:
         self._control_task("scheduling.admission_renew")

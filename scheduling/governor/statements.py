@@ -89,9 +89,11 @@ DISPATCH = f"""
     )
 ), free AS MATERIALIZED (
     SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
-        SELECT state, paused, changed FROM scheduling_job WHERE id = asked.job
-        FOR UPDATE SKIP LOCKED
+        SELECT state, paused, changed, started_at, expires_at, deadline FROM scheduling_job
+        WHERE id = asked.job FOR UPDATE SKIP LOCKED
     ) j WHERE j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
+      AND (j.expires_at IS NULL OR j.started_at IS NOT NULL OR j.expires_at > clock_timestamp())
+      AND (j.deadline IS NULL OR j.deadline > clock_timestamp())
 ), placed AS (
     UPDATE scheduling_job j
     SET state = 'running', fence = j.fence + 1, reason = free.reason,
@@ -175,6 +177,15 @@ DEFERRED_DUE = (
     "SELECT EXISTS (SELECT 1 FROM scheduling_job "
     "WHERE wake_at <= clock_timestamp() AND state = 'deferred')"
 )
+EXPIRY_DUE = """
+SELECT EXISTS (
+    SELECT 1 FROM scheduling_job WHERE expires_at <= clock_timestamp()
+      AND state IN ('deferred', 'queued', 'waiting') AND started_at IS NULL
+) OR EXISTS (
+    SELECT 1 FROM scheduling_job WHERE deadline <= clock_timestamp()
+      AND state IN ('deferred', 'queued', 'waiting')
+)
+"""
 OPEN_CIRCUITS = f"""
 {LEAD}
 UPDATE scheduling_executor SET circuit = 'half_open' FROM lead

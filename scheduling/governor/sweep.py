@@ -12,6 +12,7 @@ from scheduling.governor.dispatch import Sent
 from scheduling.governor.lease import require
 from scheduling.governor.statements import (
     DEFERRED_DUE,
+    EXPIRY_DUE,
     LOST,
     OPEN_CIRCUITS,
     PUT_OFF,
@@ -40,8 +41,17 @@ def wake(epoch: int) -> int:
 
 def admission_is_due() -> bool:
     """Tell whether a deferred job's time has come."""
+    return _is_so(DEFERRED_DUE)
+
+
+def expiry_is_due() -> bool:
+    """Tell whether a job waits whose time to live is over, or whose deadline has passed."""
+    return _is_so(EXPIRY_DUE)
+
+
+def _is_so(question: str) -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(DEFERRED_DUE)
+        cursor.execute(question)
         row: tuple[bool] = cursor.fetchone()
     return row[0]
 

@@ -9,13 +9,14 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
+from scheduling.core.states import Condition
 from scheduling.models.job import Job
 
-CONDITIONS = ["done", "ended"]
+CONDITIONS = [condition.value for condition in Condition]
 
 
 class JobDependency(models.Model):
-    """`job` waits for `on`: until it is done, or has ended in any way.
+    """`job` waits for `on` to end as the condition says (`scheduling.core.states.Condition`).
 
     `open` until it is met. One that can be met no more stays open: its job is canceled, and waits
     for it again if both are put back.
@@ -24,7 +25,7 @@ class JobDependency(models.Model):
     id = models.BigAutoField(primary_key=True)
     job = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="dependencies")
     on = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="dependants")
-    condition = models.CharField(max_length=5, choices=[(c, c) for c in CONDITIONS])
+    condition = models.CharField(max_length=8, choices=[(c, c) for c in CONDITIONS])
     open = models.BooleanField()
 
     class Meta:

@@ -8,7 +8,8 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - a tenant's or workspace's list, newest first: `job_of_tenant`, `job_of_workspace`;
 - a workflow's last runs: `job_of_workflow`;
 - backlog counts for admission: `job_backlog`, partial on waiting states;
-- the children of a job, by the step and the call that asked for them: `job_child_once`, partial.
+- the children of a job, by the step and the call that asked for them: `job_child_once`, partial;
+- waiting jobs that expire: `job_expires` and `job_deadline`, partial on those that can.
 Each index is written several times in a job's life, so no foreign key has one that another covers.
 """
 
@@ -20,7 +21,7 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
-from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState
+from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState, WorkOutcome
 from scheduling.models.pool import Pool
 from scheduling.models.workflow import RISKS, Mission, Workflow
 from scheduling.models.xact import CurrentXact, XactField
@@ -31,7 +32,7 @@ JOB_STATES = [state.value for state in JobState]
 ENDED = sorted(state.value for state in ENDED_JOBS)
 LIVE = sorted(set(JOB_STATES) - set(ENDED))
 BACKLOG = sorted(state.value for state in WAITING_JOBS)
-OUTCOMES = ["accepted", "rejected", "unreviewed"]
+OUTCOMES = [outcome.value for outcome in WorkOutcome]
 
 
 class Job(models.Model):
@@ -48,7 +49,8 @@ class Job(models.Model):
     deferred or waiting job (retry, not-before) is due. `error` holds {class, message} of the
     last failure, `reason` the code of the last decision. `estimate` holds the amounts that were
     named for what has no column of its own (tool calls, environment ...), by their dimension.
-    `max_spend` (USD) and `max_tokens` are the job's ceilings. `needs_review`: it or its risk asks
+    `max_spend` (USD) and `max_tokens` are the job's ceilings. From `expires_at` on a job that never
+    started is not wanted any more; past its `deadline` none is that waits. `needs_review`: it or its risk asks
     for one; its workflow may too.
     """
 
@@ -105,6 +107,7 @@ class Job(models.Model):
     submitted_by = models.CharField(max_length=200)
     submitted_at = models.DateTimeField(db_default=Now(), editable=False)
     deadline = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
     wake_at = models.DateTimeField(null=True)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
@@ -149,6 +152,16 @@ class Job(models.Model):
                 fields=["tenant", "workspace"],
                 condition=Q(state__in=BACKLOG),
                 name="job_backlog",
+            ),
+            models.Index(
+                fields=["expires_at"],
+                condition=Q(expires_at__isnull=False, state__in=BACKLOG),
+                name="job_expires",
+            ),
+            models.Index(
+                fields=["deadline"],
+                condition=Q(deadline__isnull=False, state__in=BACKLOG),
+                name="job_deadline",
             ),
         ]
 

@@ -38,6 +38,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.ATTEMPTS_EXHAUSTED: "It failed as often as it may.",
     Reason.EXECUTION_ERROR: "The work itself failed.",
     Reason.DEADLINE: "Its deadline has passed or cannot be met.",
+    Reason.EXPIRED: "Its time to live was over before it could start.",
     Reason.CANCELED: "It was canceled.",
     Reason.FINISHED: "It finished.",
     Reason.REQUEUED: "It had ended and was put back; it waits to be admitted anew.",

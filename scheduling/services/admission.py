@@ -111,6 +111,12 @@ def expiry(now: datetime) -> datetime:
     return now + timedelta(seconds=settings.RESERVATION_LIFE_S)
 
 
+def expires_at_of(job: Job) -> float | None:
+    """Return from when on the job is not to start (epoch seconds); None once it has started."""
+    ends = job.expires_at is not None and job.started_at is None
+    return job.expires_at.timestamp() if job.expires_at and ends else None
+
+
 def core_job(job: Job, cost: int) -> types.Job:
     """Return the job as placement sees it (before it has an arrival number)."""
     return types.Job(
@@ -201,6 +207,7 @@ def _judge_one(
         shed_share=caps.shed_share,
         not_before=draft.not_before.timestamp() if draft.not_before else None,
         deadline=draft.job.deadline.timestamp() if draft.job.deadline else None,
+        expires_at=expires_at_of(draft.job),
         tenant_held=settings.held,
         open_dependencies=draft.open_dependencies,
     )

@@ -12,7 +12,7 @@ from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
 from scheduling.models.xact import CurrentXact
-from scheduling.services.dependencies import dependants_lock, dependants_settle
+from scheduling.services.dependencies import CANCELED, dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
@@ -56,7 +56,7 @@ def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: dateti
             _tell(job, "cancel_requested", acting_user, reason)
     if not ending:
         return
-    fallout = dependants_lock({job.id: False for job in ending})
+    fallout = dependants_lock({job.id: CANCELED for job in ending})
     release(job_ids=[*(job.id for job in ending), *fallout.lost], now=now)
     deferred_wake({job.tenant_id for job in ending}, now)
     dependants_settle(fallout, now)

@@ -17,11 +17,19 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TypeAlias
 
 from django.db import connection
 
 from billing.services.sets import array
-from scheduling.core.states import ENDED_JOBS, JobEvent, JobState, job_sources
+from scheduling.core.states import (
+    ENDED_JOBS,
+    JobEvent,
+    JobState,
+    WorkOutcome,
+    job_sources,
+    meets,
+)
 from scheduling.core.types import Reason
 from scheduling.models import JobDependency
 from scheduling.services.drafts import Draft, FieldError, Refused
@@ -29,6 +37,10 @@ from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 from tenants.controls import NO_VERSION, VERSION_SQL, Version
 from tenants.prepared import prepared
+
+End: TypeAlias = tuple[JobState, str]
+"""How a job ends: its state and its outcome."""
+CANCELED: End = (JobState.CANCELED, WorkOutcome.UNREVIEWED)
 
 _CAN_END = sorted(job_sources(JobEvent.CANCEL) - {JobState.RUNNING})
 _MOMENT = f"""
@@ -39,7 +51,7 @@ SELECT clock.number, clock.writer, own.waited FROM (
 ) own LEFT JOIN ({VERSION_SQL}) clock ON true
 """  # noqa: S608 (no value is put in)
 _NAMED = """
-SELECT id, state FROM scheduling_job WHERE id = ANY(%s::uuid[]) AND tenant_id = %s
+SELECT id, state, outcome FROM scheduling_job WHERE id = ANY(%s::uuid[]) AND tenant_id = %s
 ORDER BY seq FOR SHARE
 """
 _DEPENDANTS = """
@@ -85,8 +97,8 @@ def dependencies_bind(
         return list(checked)
     with connection.cursor() as cursor:
         cursor.execute(_NAMED, [array(ids), tenant_id])
-        states = {job: JobState(state) for job, state in cursor.fetchall()}
-    return [_bound(one, states) if isinstance(one, Draft) else one for one in checked]
+        ends = {job: (JobState(state), outcome) for job, state, outcome in cursor.fetchall()}
+    return [_bound(one, ends) if isinstance(one, Draft) else one for one in checked]
 
 
 def dependencies_store(drafts: Sequence[Draft]) -> None:
@@ -117,8 +129,8 @@ def version_and_waited(job_ids: Collection[uuid.UUID]) -> tuple[Version, bool]:
     return (NO_VERSION if number is None else (number, writer)), waited
 
 
-def dependants_lock(ended: Mapping[uuid.UUID, bool]) -> Fallout:
-    """Lock all that waits for jobs that end (True: done), and say what becomes of it.
+def dependants_lock(ended: Mapping[uuid.UUID, End]) -> Fallout:
+    """Lock all that waits for jobs that end, and say what becomes of it.
 
     The ended jobs must be locked already. Costs one look at an index where nothing waits for them.
     """
@@ -147,41 +159,46 @@ def dependants_settle(fallout: Fallout, now: datetime) -> None:
         deferred_wake({tenant for tenant, _ in fallout.lost.values()}, now)
 
 
-def _wave(ended: Mapping[uuid.UUID, bool], fallout: Fallout) -> dict[uuid.UUID, bool]:
+def _wave(ended: Mapping[uuid.UUID, End], fallout: Fallout) -> dict[uuid.UUID, End]:
     """Note what waits for these jobs; returns the jobs that end in their turn."""
     with connection.cursor() as cursor:
         cursor.execute(_DEPENDANTS, [array(ended)])
         rows = cursor.fetchall()
-    ending: dict[uuid.UUID, bool] = {}
+    ending: dict[uuid.UUID, End] = {}
     for dependency, job, on, condition, tenant, state in rows:
-        if ended[on] or condition == "ended":
+        if meets(condition, *ended[on]):
             fallout.met.append(dependency)
             fallout.touched.append(job)
         elif state in _CAN_END and job not in fallout.lost:
             fallout.lost[job] = tenant, on
-            ending[job] = False
+            ending[job] = CANCELED
     return ending
 
 
-def _bound(draft: Draft, states: Mapping[uuid.UUID, JobState]) -> Draft | Refused:
+def _bound(draft: Draft, ends: Mapping[uuid.UUID, End]) -> Draft | Refused:
     errors = []
     for place, one in enumerate(draft.after):
-        state = states.get(one.job)
-        if state is None:
+        end = ends.get(one.job)
+        if end is None:
             sentence = f"There is no job {one.job} in this tenant."
-        elif state in ENDED_JOBS - {JobState.DONE} and one.condition == "done":
+        elif end[0] in ENDED_JOBS and not meets(one.condition, *end):
             sentence = (
-                f"Job {one.job} is {state} already and will not be done; name another, or wait for "
-                "it with the condition 'ended'."
+                f"Job {one.job} is {_words(end)} already and will not be {one.condition}; name "
+                "another, or wait for it with the condition 'ended'."
             )
         else:
             continue
         errors.append(FieldError(field=f"after[{place}]", sentence=sentence))
     if errors:
         return Refused(errors=tuple(errors))
-    draft.waits = tuple(states[one.job] not in ENDED_JOBS for one in draft.after)
+    draft.waits = tuple(ends[one.job][0] not in ENDED_JOBS for one in draft.after)
     draft.open_dependencies = sum(draft.waits)
     return draft
+
+
+def _words(end: End) -> str:
+    state, outcome = end
+    return f"{state} and {outcome}" if state is JobState.DONE else str(state)
 
 
 def _queued(job: uuid.UUID, tenant: uuid.UUID) -> Told:

@@ -7,7 +7,7 @@ submitter's to mend and never becomes a job; a good draft that admission turns d
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +26,8 @@ from tenants.roles import JOB_TYPES
 MAX_COST = 1_000_000
 MAX_ATTEMPTS = 100
 MAX_SECONDS = 30 * 86_400.0
+MIN_TTL_S = 1.0
+"""A shorter time to live than the clock by which jobs expire would be chance."""
 MAX_SPEND = Decimal(10**9)
 MAX_AMOUNT = 10**11
 """The most of any estimated amount."""
@@ -41,7 +43,7 @@ ESTIMATES = (*OF_COLUMNS, *OF_DIMENSIONS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class After:
-    """A job to wait for, until it is `done` or has `ended` in any way."""
+    """A job to wait for, until it has ended as the condition says."""
 
     job: uuid.UUID
     condition: str = "done"
@@ -64,6 +66,8 @@ class Rights:
 class Submission:
     """What a submitter asks for. Empty and None take the workflow's or the policy's default.
 
+    `ttl_s` is how long it may wait for its start, from its submission: it stands for `expires_at`.
+
     `estimate` holds amounts by their names (`ESTIMATES`) and goes before what the kind expects.
     """
 
@@ -78,6 +82,8 @@ class Submission:
     max_attempts: int | None = None
     deadline: datetime | None = None
     not_before: datetime | None = None
+    expires_at: datetime | None = None
+    ttl_s: float | None = None
     region: str = ""
     labels: tuple[str, ...] = ()
     idempotent: bool = True
@@ -175,6 +181,9 @@ class _Check:
         self._within("max_attempts", asked.max_attempts, 1, MAX_ATTEMPTS)
         self._within("expected_s", asked.expected_s, 0, MAX_SECONDS)
         self._within("max_tokens", asked.max_tokens, 0, MAX_AMOUNT)
+        self._within("ttl_s", asked.ttl_s, MIN_TTL_S, MAX_SECONDS)
+        if asked.ttl_s is not None and asked.expires_at is not None:
+            self.wrong("ttl_s", "Stands for expires_at; give one of the two.")
         spend = asked.max_spend
         if spend is not None and not (spend.is_finite() and 0 <= spend <= MAX_SPEND):
             self.wrong("max_spend", f"Must be from 0 to {MAX_SPEND} US dollars.")
@@ -251,8 +260,9 @@ def draft(
     *,
     submitted_by: str,
     rights: Rights,
+    now: datetime,
 ) -> Draft | Refused:
-    """Return the draft of a job, or every error of the submission.
+    """Return the draft of a job submitted now, or every error of the submission.
 
     What it comes `after` is not looked up here: see `scheduling.services.dependencies`.
     """
@@ -300,6 +310,7 @@ def draft(
         expected_s=asked.estimate.get("seconds", asked.expected_s),
         submitted_by=submitted_by,
         deadline=asked.deadline,
+        expires_at=_expires_at(asked, now),
     )
     return Draft(
         job=job,
@@ -312,3 +323,7 @@ def draft(
         bound_by_quota=not rights.above_quota,
         after=asked.after,
     )
+
+
+def _expires_at(asked: Submission, now: datetime) -> datetime | None:
+    return asked.expires_at if asked.ttl_s is None else now + timedelta(seconds=asked.ttl_s)

@@ -10,7 +10,7 @@ from datetime import datetime
 from django.db import transaction
 
 from billing.services.reservations import release, renew, sweep_expired
-from scheduling.core.states import JobEvent, JobState, job_sources
+from scheduling.core.states import JobEvent, JobState, WorkOutcome, job_sources
 from scheduling.core.types import ClassRule, Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job
@@ -57,7 +57,8 @@ def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
     waits = open_dependencies(ids)
     drafts = [_draft(job, catalogue, waits[job.id]) for job in jobs]
     _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
-    denied = {job.id: False for job in jobs if job.state == JobState.DENIED}
+    end = (JobState.DENIED, WorkOutcome.UNREVIEWED)
+    denied = {job.id: end for job in jobs if job.state == JobState.DENIED}
     fallout = dependants_lock(denied)
     release(job_ids=fallout.lost, now=now)
     dependants_settle(fallout, now)

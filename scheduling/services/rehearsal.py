@@ -18,7 +18,7 @@ from scheduling.core.types import ClassRule, Reason
 from scheduling.models import Decision, Job
 from scheduling.selectors.explanation.scene import Rehearsed
 from scheduling.selectors.policy import core_pool
-from scheduling.services.admission import decision_of, judge
+from scheduling.services.admission import decision_of, expires_at_of, judge
 from scheduling.services.backlog import weighed
 from scheduling.services.catalogue import Catalogue, catalogue_load
 from scheduling.services.dependencies import dependencies_bind, open_dependencies
@@ -45,7 +45,7 @@ def job_rehearse(
     held. Raises `PolicyVersion.DoesNotExist`.
     """
     catalogue = catalogue_load(workspace, now, counted=True)
-    drafted = draft(submission, catalogue, submitted_by=submitted_by, rights=rights)
+    drafted = draft(submission, catalogue, submitted_by=submitted_by, rights=rights, now=now)
     if isinstance(drafted, Refused):
         return drafted
     catalogue = weighed(catalogue, [drafted])
@@ -99,6 +99,7 @@ def _let_in(job: Job, asked: Draft, catalogue: Catalogue, now: datetime) -> Fact
         cost=asked.cost,
         most=ceiling(core_pool(job.pool), uses_reserve=asked.rule.uses_reserve),
         deadline=job.deadline.timestamp() if job.deadline else None,
+        expires_at=expires_at_of(job),
         tenant_held=catalogue.settings.held,
         open_dependencies=max(asked.open_dependencies, int(job.reason == Reason.DEPENDENCY)),
     )

@@ -23,12 +23,13 @@ from billing.services.prices import UnpricedModel
 from billing.services.settlement import balances_follow, book
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
-from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
 from scheduling.selectors.policy import active_policy
 from scheduling.services.circuits import circuits_move
 from scheduling.services.dependencies import (
+    End,
     dependants_lock,
     dependants_settle,
     open_dependencies,
@@ -42,6 +43,7 @@ from scheduling.services.settlement_rows import (
     attempts_close,
     attempts_lock,
     deferred_wake,
+    outcome_of,
 )
 from scheduling.services.stories import Told, events_write
 
@@ -93,10 +95,10 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     return SettledSet(settled=len(fresh), stale=len(stale))
 
 
-def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, bool]:
-    """Return the jobs that end with this set, and whether each is done."""
+def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, End]:
+    """Return the jobs that end with this set, and how."""
     final = (one for one in closings if one.ending.final)
-    return {one.locked.id: one.ending.job_state is JobState.DONE for one in final}
+    return {one.locked.id: (one.ending.job_state, outcome_of(one)) for one in final}
 
 
 def _heard(

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from billing.services.sets import array, columns
+from scheduling.core.states import WorkOutcome
 from scheduling.core.types import Reason
 from scheduling.executors.contract import Outcome, Usage
 from scheduling.services.endings import Course, Ending
@@ -123,6 +124,12 @@ class Closing:
     charge_due: int | None
 
 
+def outcome_of(one: Closing) -> WorkOutcome:
+    """Return what becomes of the job's work: done, it is accepted where no review is asked for."""
+    accepted = one.ending.event == "finished" and not one.locked.needs_review
+    return WorkOutcome.ACCEPTED if accepted else WorkOutcome.UNREVIEWED
+
+
 def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
     """Lock the attempts and their jobs, and return them in the order of arrival."""
     with prepared() as cursor:
@@ -177,7 +184,7 @@ def _job_row(one: Closing) -> tuple[object, ...]:
         ending.tries,
         None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
         ending.final,
-        "accepted" if _is_accepted(one) else "unreviewed",
+        outcome_of(one),
         int(ending.stepped),
         _checkpoint(one),
     )
@@ -211,7 +218,3 @@ def _error(outcome: Outcome | None) -> str | None:
     if outcome.error_class is None:
         return None
     return json.dumps({"class": outcome.error_class, "message": outcome.message})
-
-
-def _is_accepted(one: Closing) -> bool:
-    return one.ending.event == "finished" and not one.locked.needs_review

@@ -53,7 +53,7 @@ def jobs_submit(
         with transaction.atomic():
             catalogue = catalogue_load(workspace, now, counted=True, outlook=outlook)
             checked = [
-                draft(asked, catalogue, submitted_by=submitted_by, rights=rights)
+                draft(asked, catalogue, submitted_by=submitted_by, rights=rights, now=now)
                 for asked in submissions[start : start + SET_ROWS]
             ]
             answers += _decide(checked, catalogue, now)

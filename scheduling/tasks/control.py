@@ -15,6 +15,7 @@ from billing.services.deliveries import deliveries_due, deliveries_forget, deliv
 from scheduling.executors.contract import ExecutorSpec
 from scheduling.executors.registry import EXECUTORS, SHARED
 from scheduling.models import Executor
+from scheduling.services.expiry import jobs_expire
 from scheduling.services.health import executor_health_set
 from scheduling.services.idempotency import answers_forget
 from scheduling.services.readmission import jobs_readmit, reservations_sweep
@@ -59,6 +60,16 @@ def admission_renew() -> None:
         readmitted = jobs_readmit(now=now)
         if readmitted:
             log.info("%d deferred jobs were decided anew", readmitted)
+    finally:
+        close_old_connections()
+
+
+@shared_task(name="scheduling.jobs_expire", ignore_result=True)
+def jobs_expire_due() -> None:
+    """End what waits past its time to live or its deadline, set after set."""
+    try:
+        while jobs_expire(now=datetime.now(UTC)):
+            pass
     finally:
         close_old_connections()
 

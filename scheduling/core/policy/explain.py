@@ -36,6 +36,7 @@ class Check(StrEnum):
     PERMISSION = "permission"
     OFFER = "offer"
     DEADLINE = "deadline"
+    EXPIRY = "expiry"
     SIZE = "size"
     PRICE = "price"
     CEILINGS = "ceilings"
@@ -78,6 +79,7 @@ _ADMISSION: Mapping[Check, tuple[Reason, tuple[str, ...]]] = MappingProxyType(
     {
         Check.PERMISSION: (Reason.NOT_PERMITTED, ("permission", "permitted")),
         Check.DEADLINE: (Reason.DEADLINE, ("deadline", "not_before")),
+        Check.EXPIRY: (Reason.EXPIRED, ("expires_at", "not_before")),
         Check.SIZE: (Reason.NEVER_FITS, ("cost", "most")),
         Check.PRICE: (Reason.UNPRICED_MODEL, ("unpriced_model",)),
         Check.CEILINGS: (Reason.HARD_CEILING, ("ceilings",)),

@@ -22,6 +22,7 @@ _PASSES: Mapping[Check, str] = MappingProxyType(
         Check.PERMISSION: "Its submitter may use this kind of job and this class here.",
         Check.OFFER: "There are executors that may run it.",
         Check.DEADLINE: "It has no deadline, or one that can be met.",
+        Check.EXPIRY: "It may wait as long as it takes, or its time to live is not over.",
         Check.SIZE: "Its class can have as many units as it costs.",
         Check.PRICE: "What it asks for has a price.",
         Check.CEILINGS: "Its estimate is within the ceilings that it was submitted with.",
@@ -170,6 +171,10 @@ def _deadline(scene: Scene) -> Told:
     return {"deadline": scene.job.deadline}
 
 
+def _expiry(scene: Scene) -> Told:
+    return {"expires_at": scene.job.expires_at}
+
+
 def _size(scene: Scene) -> Told:
     facts, pool = scene.rehearsed.facts, scene.state.pool
     return {
@@ -259,6 +264,7 @@ _FACTS: Mapping[Check, Callable[[Scene], Told]] = MappingProxyType(
         Check.PERMISSION: _permission,
         Check.OFFER: _offer,
         Check.DEADLINE: _deadline,
+        Check.EXPIRY: _expiry,
         Check.SIZE: _size,
         Check.PRICE: _price,
         Check.CEILINGS: _ceilings,

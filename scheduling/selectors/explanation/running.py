@@ -65,6 +65,7 @@ def end(scene: Scene) -> Finding:
             "most": job.max_attempts,
             "placements": job.fence,
             "deadline": job.deadline,
+            "expires_at": job.expires_at,
             "error": (job.error or {}).get("class"),
         },
         reason=job.reason,

@@ -204,6 +204,10 @@ def deadline(stage: Stage) -> str:
     return stage.submit(deadline="2020-01-01T00:00:00Z")
 
 
+def expired(stage: Stage) -> str:
+    return stage.submit(expires_at="2020-01-01T00:00:00Z")
+
+
 def canceled(stage: Stage) -> str:
     name = stage.submit()
     stage.web.post(f"/jobs/{name}/cancel")

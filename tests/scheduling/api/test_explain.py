@@ -140,6 +140,10 @@ CASES = {
         ways.deadline, Check.DEADLINE, "fails", "has passed already",
         {"deadline": "2020-01-01T00:00:00Z", "then.reason": "deadline"},
     ),
+    Reason.EXPIRED: Case(
+        ways.expired, Check.EXPIRY, "fails", "is over already",
+        {"expires_at": "2020-01-01T00:00:00Z", "then.reason": "expired"},
+    ),
     Reason.CANCELED: Case(ways.canceled, Check.END, "fails", "canceled", {"state": "canceled"}),
     Reason.FINISHED: Case(ways.finished, Check.END, "passed", "It finished", {"state": "done"}),
     Reason.REQUEUED: Case(ways.requeued, Check.READMISSION, "waits", "was put back"),

@@ -1,9 +1,10 @@
 """The whole admission request over HTTP: taken by both doors, shown again, refused by its field."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from scheduling.core.policy.document import to_dict
 from scheduling.core.policy.settings import BacklogCaps, Policy, RiskRule, RiskRules
@@ -125,3 +126,19 @@ def test_an_executor_shows_what_it_offers(web: Caller) -> None:
     (told,) = web.get("/executors").json()
     assert (told["tools"], told["data_classes"]) == (["web"], ["secret"])
     assert told["compute_class"] == "gpu"
+
+
+def test_a_time_to_live_is_kept_as_an_instant_and_checked_everywhere(web: Caller) -> None:
+    before = timezone.now()
+    told = web.post("/jobs", job(ttl_s=60)).json()
+    left = datetime.fromisoformat(told["expires_at"]) - before
+    assert timedelta(seconds=59) < left < timedelta(seconds=70)
+    assert web.get(f"/jobs/{told['id']}").json()["expires_at"] == told["expires_at"]
+    two = {"ttl_s": 60, "expires_at": "2099-01-01T00:00:00Z"}
+    assert fields(web.post("/jobs", job(**two))) == ["ttl_s"]
+    assert fields(web.post("/jobs/dry-run", job(**two))) == ["ttl_s"]
+    bulk = web.post("/jobs/bulk", {**job(), "ttl_s": 60, "jobs": [{}, {"ttl_s": 0}]}).json()
+    assert bulk["results"][1]["errors"][0]["field"] == "jobs[1].ttl_s"
+    assert Job.objects.get(id=bulk["results"][0]["id"]).expires_at is not None
+    gone = web.post("/jobs/dry-run", job(expires_at="2020-01-01T00:00:00Z")).json()
+    assert (gone["verdict"], gone["reason"]) == ("denied", "expired")

@@ -65,6 +65,25 @@ def test_a_deadline_that_cannot_be_met_is_denied(deadline, not_before, denied):
     assert (answer.reason is Reason.DEADLINE) is denied
 
 
+@pytest.mark.parametrize(
+    ("expires_at", "not_before", "words"),
+    [
+        (NOW, None, "is over already"),
+        (NOW + 1, None, ""),
+        (NOW + 5, NOW + 5, "expire before its not_before"),
+        (NOW + 6, NOW + 5, ""),
+        (NOW - 1, NOW + 5, "is over already"),
+    ],
+)
+def test_a_job_that_expires_before_it_could_start_is_denied(expires_at, not_before, words):
+    answer = admit(Facts(now=NOW, expires_at=expires_at, not_before=not_before))
+    assert (answer.reason is Reason.EXPIRED) is bool(words)
+    if words:
+        assert answer.verdict is Verdict.DENIED
+        assert words in answer.sentence
+        assert said(answer) == [("change_expiry", "a longer time to live")]
+
+
 def test_a_job_that_never_fits_is_denied_with_both_numbers():
     answer = admit(Facts(now=NOW, cost=9, most=6))
     assert (answer.verdict, answer.reason) == (Verdict.DENIED, Reason.NEVER_FITS)
@@ -228,6 +247,7 @@ def test_a_held_tenants_job_and_one_with_open_dependencies_are_queued_with_a_mar
 TESTS = [
     (Reason.NOT_PERMITTED, {"permitted": False}),
     (Reason.DEADLINE, {"deadline": NOW - 1}),
+    (Reason.EXPIRED, {"expires_at": NOW - 1}),
     (Reason.NEVER_FITS, {"cost": 2, "most": 1}),
     (Reason.UNPRICED_MODEL, {"unpriced_model": "m"}),
     (Reason.BACKLOG_FULL, {"backlogs": (Backlog(scope="all", waiting=1, cap=1),)}),

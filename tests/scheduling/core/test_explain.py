@@ -33,6 +33,7 @@ CEILING = Ceiling(dimension="spend", most=Decimal(1), estimate=Decimal(2))
 SPEAKING = {
     Check.PERMISSION: {"permitted": False},
     Check.DEADLINE: {"deadline": 5.0},
+    Check.EXPIRY: {"expires_at": 5.0},
     Check.SIZE: {"cost": 2},
     Check.PRICE: {"unpriced_model": "m"},
     Check.CEILINGS: {"ceilings": (CEILING,)},

@@ -8,12 +8,15 @@ from scheduling.core.states import (
     LIVE_ATTEMPTS,
     WAITING_JOBS,
     AttemptState,
+    Condition,
     IllegalMove,
     JobEvent,
     JobState,
+    WorkOutcome,
     attempt_move,
     job_move,
     job_sources,
+    meets,
 )
 
 
@@ -74,3 +77,27 @@ def test_only_live_attempts_move_and_none_goes_back_to_dispatched(state, to):
     if state not in LIVE_ATTEMPTS or to is AttemptState.DISPATCHED:
         with pytest.raises(IllegalMove):
             attempt_move(state, to)
+
+
+MET = {
+    (JobState.DONE, "accepted"): {"done", "ended", "accepted"},
+    (JobState.DONE, "rejected"): {"done", "ended", "rejected"},
+    (JobState.DONE, "unreviewed"): {"done", "ended"},
+    (JobState.FAILED, "unreviewed"): {"ended", "failed"},
+    (JobState.EXPIRED, "unreviewed"): {"ended", "failed"},
+    (JobState.DENIED, "unreviewed"): {"ended", "failed"},
+    (JobState.CANCELED, "unreviewed"): {"ended"},
+}
+
+
+@pytest.mark.parametrize("end", MET, ids=" ".join)
+def test_each_end_meets_the_conditions_of_the_table_and_no_other(end):
+    assert {one.value for one in Condition if meets(one, *end)} == MET[end]
+
+
+@given(st.sampled_from(sorted(ENDED_JOBS)), st.sampled_from(WorkOutcome))
+def test_no_end_is_both_done_and_failed_or_both_accepted_and_rejected(state, outcome):
+    met = {one for one in Condition if meets(one, state, outcome)}
+    assert not {Condition.DONE, Condition.FAILED} <= met
+    assert not {Condition.ACCEPTED, Condition.REJECTED} <= met
+    assert Condition.ENDED in met

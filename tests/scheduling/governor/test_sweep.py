@@ -244,3 +244,20 @@ def test_a_workflow_made_after_the_leader_began_is_known_with_its_cost(
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM scheduling_attempt WHERE cost = 4")
         assert cursor.fetchone() == (1,)
+
+
+def test_the_leader_has_expired_jobs_ended_and_starts_none_past_its_time(
+    desk: Desk, pool: Pool
+) -> None:
+    acme = make_tenant("acme", pool)
+    now = timezone.now()
+    jobs = submit(acme, 3, expires_at=now + timedelta(hours=1), deadline=now + timedelta(hours=1))
+    assert desk.turn() != []
+    Job.objects.update(state="queued", started_at=None)  # as if nothing had been dispatched
+    Attempt.objects.all().delete()
+    desk.restart()
+    Job.objects.filter(id=jobs[0].id).update(expires_at=now)
+    Job.objects.filter(id=jobs[1].id).update(deadline=now)
+    assert desk.turn() == [str(jobs[2].id)]
+    assert "scheduling.jobs_expire" in desk.control
+    assert desk.turn() == []

@@ -218,3 +218,58 @@ def _one_race(space: Workspace, worker: int) -> None:
     )
     assert standing(waits) == ("queued", "in_order")
     assert standing(late[0]) == ("queued", "in_order")
+
+
+def passes(job: Job, worker: int) -> None:
+    settle([running(job, worker)], done())
+
+
+ENDS = {"done": passes, "failed": fails, "canceled": is_canceled}
+
+
+@pytest.mark.parametrize(
+    ("end", "condition", "standing_then"),
+    [
+        ("done", "accepted", ("queued", "in_order")),
+        ("done", "failed", ("canceled", "dependency")),
+        ("done", "rejected", ("canceled", "dependency")),
+        ("failed", "failed", ("queued", "in_order")),
+        ("failed", "accepted", ("canceled", "dependency")),
+        ("canceled", "failed", ("canceled", "dependency")),
+        ("canceled", "ended", ("queued", "in_order")),
+    ],
+)
+def test_what_waits_for_an_outcome_is_queued_by_it_and_canceled_by_any_other(
+    acme: Workspace, worker: int, end: str, condition: str, standing_then: tuple[str, str]
+) -> None:
+    first = accepted(acme).job
+    waits = dependant(acme, first, condition=condition)
+    ENDS[end](first, worker)
+    assert standing(waits) == standing_then
+
+
+@pytest.mark.parametrize(
+    ("end", "condition", "words"),
+    [
+        ("done", "failed", "is done and accepted already and will not be failed"),
+        ("done", "rejected", "is done and accepted already and will not be rejected"),
+        ("failed", "accepted", "is failed already and will not be accepted"),
+        ("canceled", "failed", "is canceled already and will not be failed"),
+    ],
+)
+def test_an_outcome_that_can_be_had_no_more_is_refused(
+    acme: Workspace, worker: int, end: str, condition: str, words: str
+) -> None:
+    first = accepted(acme).job
+    ENDS[end](first, worker)
+    answer = submit_all(acme, [asked(after=after(first, condition=condition))])[0]
+    assert isinstance(answer, Refused)
+    assert words in answer.errors[0].sentence
+
+
+def test_an_outcome_that_is_there_already_is_not_waited_for(acme: Workspace, worker: int) -> None:
+    good, bad = accepted(acme).job, accepted(acme).job
+    passes(good, worker)
+    fails(bad, worker)
+    assert standing(dependant(acme, good, condition="accepted")) == ("queued", "in_order")
+    assert standing(dependant(acme, bad, condition="failed")) == ("queued", "in_order")
