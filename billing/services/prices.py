@@ -113,6 +113,16 @@ def price_estimate(
     return max(total(price(usage, rule_in_force(offer, now))[0]) for offer in offers)
 
 
+def price_review(*, offers: Collection[Offer], minutes: Decimal, now: datetime) -> Decimal:
+    """Return what so many minutes of review cost at the dearest of the offers (USD).
+
+    Raises `UnpricedModel` when any of them has no price.
+    """
+    usage = Usage(other={"review_minutes": minutes.quantize(SECONDS)})
+    prices_load(offers)
+    return max(total(price(usage, rule_in_force(offer, now))[0]) for offer in offers)
+
+
 def seconds_of(value: Decimal | float) -> Decimal:
     """Return a duration as the exact Decimal of microseconds that the ledger keeps."""
     return Decimal(str(value)).quantize(SECONDS)

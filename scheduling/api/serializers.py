@@ -15,7 +15,7 @@ from scheduling.api.documents import EstimateSerializer
 from scheduling.core.states import AttemptState, JobState
 from scheduling.core.types import Verdict
 from scheduling.models.dependency import CONDITIONS
-from scheduling.models.job import OUTCOMES
+from scheduling.models.job import OUTCOMES, PHASES
 from scheduling.models.workflow import RISKS
 from scheduling.selectors.reasons import reason_sentence
 
@@ -163,6 +163,7 @@ class JobSerializer(Shown):
     kind = serializers.CharField()
     job_class = serializers.CharField(source="job_class")
     state = serializers.ChoiceField([state.value for state in JobState])
+    phase = serializers.ChoiceField(PHASES, help_text="Its work, or the review of it.")
     reason = serializers.CharField()
     sentence = ReasonSentence(source="reason")
     outcome = serializers.ChoiceField(OUTCOMES)

@@ -33,6 +33,13 @@ from scheduling.api.policies import (
 )
 from scheduling.api.pools import Executors, Pools
 from scheduling.api.queue import Queue
+from scheduling.api.reviews import (
+    AcceptReview,
+    ClaimReview,
+    RejectReview,
+    ReleaseReview,
+    Reviews,
+)
 from scheduling.api.setting_levers import (
     DisableExecutor,
     DrainExecutor,
@@ -70,6 +77,11 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/explain", ExplainJob.as_view(), name="job-explain"),
     path("jobs/<uuid:job_id>/events", JobEvents.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>/decisions", JobDecisions.as_view(), name="job-decisions"),
+    path("reviews", Reviews.as_view(), name="reviews"),
+    path("reviews/<uuid:job_id>/claim", ClaimReview.as_view(), name="review-claim"),
+    path("reviews/<uuid:job_id>/accept", AcceptReview.as_view(), name="review-accept"),
+    path("reviews/<uuid:job_id>/reject", RejectReview.as_view(), name="review-reject"),
+    path("reviews/<uuid:job_id>/release", ReleaseReview.as_view(), name="review-release"),
     path("queue", Queue.as_view(), name="queue"),
     path("pools", Pools.as_view(), name="pools"),
     path("executors", Executors.as_view(), name="executors"),

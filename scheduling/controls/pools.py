@@ -12,10 +12,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from billing.services.prices import UnpricedModel, rule_in_force
+from scheduling.core.types import REVIEWS
 from scheduling.events import nudge_on_commit
 from scheduling.executors.registry import EXECUTORS
 from scheduling.kinds.registry import KINDS
 from scheduling.models import Executor, Pool
+from scheduling.models.executor import HUMAN
 from tenants.controls import ControlRefused, record_change
 
 MAX_UNITS = 1_000_000
@@ -145,12 +147,14 @@ def _check_units(budget: int, reserve: int) -> None:
 
 
 def _check_executor(settings: ExecutorSettings) -> None:
-    if settings.kind not in EXECUTORS:
-        sentence = f"There is no executor kind {settings.kind!r}; there are: {_list(EXECUTORS)}."
+    if settings.kind not in {*EXECUTORS, HUMAN}:
+        known = _list({*EXECUTORS, HUMAN})
+        sentence = f"There is no executor kind {settings.kind!r}; there are: {known}."
         raise ControlRefused("kind", sentence)
-    unknown = sorted(set(settings.job_kinds) - set(KINDS))
+    kinds = {REVIEWS.name} if settings.kind == HUMAN else set(KINDS)
+    unknown = sorted(set(settings.job_kinds) - kinds)
     if unknown or not settings.job_kinds:
-        sentence = f"Name one or more of {_list(KINDS)}; unknown: {_list(unknown)}."
+        sentence = f"Name one or more of {_list(kinds)}; unknown: {_list(unknown)}."
         raise ControlRefused("job_kinds", sentence)
     if settings.slots < 1 or settings.weight < 1:
         raise ControlRefused("slots", "Slots and weight are at least 1.")

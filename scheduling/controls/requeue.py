@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from scheduling.controls.steps import JobRefused, Step
-from scheduling.core.states import ENDED_JOBS, JobEvent, JobState, job_move, job_sources
+from scheduling.core.states import ENDED_JOBS, JobEvent, JobState, Phase, job_move, job_sources
 from scheduling.core.types import Reason
 from scheduling.models import Job
 
 REQUEUE_COLUMNS = (
-    "state", "reason", "outcome", "cancel_requested", "step", "step_fence", "checkpoint", "tries",
+    "state", "phase", "reason", "outcome", "cancel_requested", "step", "step_fence", "checkpoint", "tries",
     "result", "error",
     "submitted_at", "deadline", "expires_at", "wake_at", "started_at", "finished_at",
 )  # fmt: skip
@@ -40,7 +40,7 @@ def requeue(job: Job, now: datetime) -> Step:
     job.state = job_move(job_move(state, JobEvent.REQUEUE), JobEvent.DEFER)
     job.reason, job.outcome = Reason.REQUEUED, "unreviewed"
     job.cancel_requested, job.step, job.tries = False, 0, 0
-    job.step_fence, job.checkpoint = job.fence, None
+    job.step_fence, job.checkpoint, job.phase = job.fence, None, Phase.WORK
     job.result = job.error = job.started_at = job.finished_at = None
     job.submitted_at = job.wake_at = now
     if _has_passed(job.deadline, now):
@@ -61,14 +61,18 @@ def _lost(job: Job, now: datetime) -> Iterator[str]:
         yield f"The {job.step} steps that it had done; they are done anew."
     if job.result is not None:
         yield "The part of a result that it left."
-    if _has_passed(job.deadline, now):
-        yield "Its deadline, which has passed."
-    if _has_passed(job.expires_at, now):
-        yield "Its time to live, which is over."
+    yield from _ends_lost(job, now)
     if job.fence:
         yield "Nothing of what its earlier attempts cost: that stays booked."
     if job.fence and not job.idempotent:
         yield "It is not idempotent: what earlier attempts did outside may be done twice."
+
+
+def _ends_lost(job: Job, now: datetime) -> Iterator[str]:
+    if _has_passed(job.deadline, now):
+        yield "Its deadline, which has passed."
+    if _has_passed(job.expires_at, now):
+        yield "Its time to live, which is over."
 
 
 def _has_passed(end: datetime | None, now: datetime) -> bool:

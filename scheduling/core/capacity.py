@@ -18,7 +18,8 @@ Walk. The order is walked from the front, and each job is put to these tests, in
    unless it lacks units too: then it stops for units. It keeps its claim: once placements behind it
    have left too few units for it, it lacks both and stops the walk like any other;
 5. units: the first job that does not fit stops the walk for the part it waits for (head of line):
-   a general job for all that may not use the reserve, an incident for the whole pool.
+   a general job for all that may not use the reserve, an incident for the whole pool. What needs
+   no units (a review) fits however few are free.
 
 A job takes all that it needs in one step or nothing.
 
@@ -237,7 +238,7 @@ class Walk:
         if not open_ones:
             return Skip(self._close_providers(job, candidates))
         behind = self.stopped(uses_reserve=uses_reserve)
-        if job.cost > self._room.free(uses_reserve=uses_reserve):
+        if job.cost > max(0, self._room.free(uses_reserve=uses_reserve)):
             return _BEHIND if behind else self._stop(job, uses_reserve=uses_reserve)
         if not self._has_slot(open_ones):
             self._closed_executors.update(executor.id for executor in open_ones)

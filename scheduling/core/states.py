@@ -53,6 +53,13 @@ class JobEvent(StrEnum):
     EXPIRE = "expire"
 
 
+class Phase(StrEnum):
+    """What a job is at: its work, or the review of it, which is a step of its own."""
+
+    WORK = "work"
+    REVIEW = "review"
+
+
 class WorkOutcome(StrEnum):
     """What became of a job's work; `accepted` by a reviewer, or by being done where none is asked."""
 

@@ -63,6 +63,9 @@ class Reason(StrEnum):
     EXPIRED = "expired"
     CANCELED = "canceled"
     FINISHED = "finished"
+    REVIEW = "review"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
     REQUEUED = "requeued"
 
 
@@ -85,6 +88,14 @@ class ClassRule:
     """The least role that may ask for this class: submitter, tenant_admin or operator."""
     quota: int | None = None
     """The most jobs of this class that a workspace may have waiting or live; None: no quota."""
+
+
+REVIEWS = ClassRule(name="review", uses_reserve=True)
+"""The class in which reviews stand, whatever class their work is of: in front of all others.
+
+A review needs a reviewer and no units, so it takes nothing from what stands behind it; and tenants
+share the reviewers by turns of their own.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +124,7 @@ class Job:
     """A job as the core sees it. Only what ordering, capacity, placement and ETA need.
 
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
-    `cost` the capacity units it occupies (>= 1); `expected_s` the estimated run time;
+    `cost` the capacity units it occupies (>= 1; 0 for a review); `expected_s` the estimated run time;
     `limits` the own-limit keys that it counts under; `shared` the keys of limits that it shares
     with other tenants (`GLOBAL`, its pool, concurrency keys), to which its provider comes once an
     executor is chosen; `tokens` what it should use of a rate window; `class_name` its own class.

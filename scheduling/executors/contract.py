@@ -121,6 +121,8 @@ class Next:
 class Outcome:
     """The end of one attempt. `error_class` is None exactly when the status is complete.
 
+    `verdict` is a reviewer's on the work of a job (accepted or rejected), with `message` as its note.
+
     `next` makes a complete attempt the end of a step and not of the job; `result` is then what the
     job has so far. `ceiling` says in a sentence which of its ceilings stops a job whose attempt is
     complete.
@@ -139,6 +141,7 @@ class Outcome:
     partial_text: str = field(default="", repr=False)
     next: Next | None = field(default=None, repr=False)
     ceiling: str = ""
+    verdict: str = ""
 
     @property
     def retryable(self) -> bool:

@@ -17,8 +17,8 @@ from scheduling.core.order.order import Order
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.state import PoolState
-from scheduling.core.states import LIVE_ATTEMPTS, JobState
-from scheduling.core.types import Job, Memory, MemoryKey, Placement, Reason
+from scheduling.core.states import LIVE_ATTEMPTS, JobState, Phase
+from scheduling.core.types import REVIEWS, Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
@@ -28,6 +28,8 @@ from scheduling.selectors.policy import caps_by_default
 log = logging.getLogger(__name__)
 
 CHECKED_LAST = 200
+REVIEW_S = 900.0
+"""How long a review is expected to take, from its place to the verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,9 @@ class Book:
         return min(windows, self.config.changes_at)
 
     def cost_of(self, row: JobRow) -> int:
-        """Return the job's own cost, else its workflow's present one."""
+        """Return the job's own cost, else its workflow's present one; a review costs no units."""
+        if row.phase == Phase.REVIEW:
+            return 0
         if row.cost:
             return row.cost
         known = self.config.workflows.get(row.workflow)
@@ -215,6 +219,8 @@ class Book:
 
     def expected(self, row: JobRow) -> float:
         """Return the expected seconds: the mean of past runs, else what was given."""
+        if row.phase == Phase.REVIEW:
+            return REVIEW_S
         learned = self.durations.expected(row.tenant, row.workflow)
         if row.expected_s and not self.durations.knows(row.workflow):
             return row.expected_s
@@ -259,7 +265,9 @@ class Book:
                 state.order.set_workspace_weight(workspace, facts_now.weight)
         for workflow, known in config.workflows.items():
             if workflow in before.workflows and before.workflows[workflow].cost != known.cost:
-                fixed = {row.id for row in self.rows.values() if row.cost}
+                fixed = {
+                    row.id for row in self.rows.values() if row.cost or row.phase == Phase.REVIEW
+                }
                 state.recost(known.tenant, workflow, known.cost, fixed=fixed)
 
     def core(self, row: JobRow) -> Job:
@@ -293,7 +301,8 @@ class Book:
         if attempt is None:
             return
         self.correct(row, attempt)
-        if attempt.state == "complete" and attempt.ended_at is not None:
+        is_work = attempt.job_class != REVIEWS.name
+        if attempt.state == "complete" and attempt.ended_at is not None and is_work:
             self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
             self._check_eta(attempt, attempt.ended_at)
             if attempt.ran_s is not None:

@@ -18,7 +18,7 @@ from scheduling.core.policy.raises import (
     in_force,
     rates_raised,
 )
-from scheduling.core.policy.settings import Policy
+from scheduling.core.policy.settings import Policy, with_reviews
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
 from scheduling.models import Executor, Limit, Pool, Workflow
@@ -146,7 +146,7 @@ def _levers(control: int, now: float) -> Config:
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
     limits = list(Limit.objects.all())
-    policy, raises = active_policy(), _raises(now)
+    policy, raises = with_reviews(active_policy()), _raises(now)
     caps = _caps(tenants, workspaces, workflows) | _running(limits)
     return Config(
         control=control,

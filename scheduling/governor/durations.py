@@ -1,6 +1,7 @@
 """How long jobs hold capacity: the mean of the last runs of a (tenant, workflow), else of the tenant.
 
-A run counts from its dispatch to its settlement, for that is how long its units are in use.
+A run counts from its dispatch to its settlement, for that is how long its units are in use. Of a job
+that was reviewed the run before its review counts.
 """
 
 from collections import deque
@@ -15,8 +16,8 @@ _LAST = """
 SELECT w.tenant_id::text, w.id::text, extract(epoch FROM r.ended_at - r.dispatched_at)::float8
 FROM scheduling_workflow w CROSS JOIN LATERAL (
     SELECT a.dispatched_at, a.ended_at
-    FROM (SELECT id, fence FROM scheduling_job WHERE workflow_id = w.id
-          ORDER BY seq DESC LIMIT 4 * %s) j
+    FROM (SELECT id, fence - (phase = 'review')::int AS fence FROM scheduling_job
+          WHERE workflow_id = w.id ORDER BY seq DESC LIMIT 4 * %s) j
     JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
     WHERE a.state = 'complete' ORDER BY a.ended_at DESC LIMIT %s
 ) r WHERE %s::uuid[] IS NULL OR w.tenant_id = ANY(%s::uuid[]) ORDER BY r.ended_at

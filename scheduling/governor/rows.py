@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
-from scheduling.core.types import GLOBAL, Job, LimitKey, Live
+from scheduling.core.states import Phase
+from scheduling.core.types import GLOBAL, REVIEWS, Job, LimitKey, Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class JobRow:
     deadline: float | None
     fence: int
     changed: str
+    phase: str = Phase.WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,8 @@ def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
 
 def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
+    if row.phase == Phase.REVIEW:
+        return _core_review(row, expected_s)
     known = policy.class_named(row.job_class)
     return Job(
         id=row.id,
@@ -142,6 +146,26 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
     )
 
 
+def _core_review(row: JobRow, expected_s: float) -> Job:
+    """Return the review of a job: it needs a reviewer who may be given the data, and no units.
+
+    The work is over, and so are its limits and the hold on its concurrency keys.
+    """
+    return Job(
+        id=row.id,
+        seq=row.seq,
+        tenant=row.tenant,
+        workspace=row.workspace,
+        submitted_at=row.submitted_at,
+        class_name=REVIEWS.name,
+        cost=0,
+        expected_s=expected_s,
+        kind=REVIEWS.name,
+        data_class=row.data_class,
+        workflow=row.workflow,
+    )
+
+
 def core_live(
     row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, provider: str = ""
 ) -> Live:
@@ -150,6 +174,8 @@ def core_live(
     `provider` is that of its executor. One of a class that the policy has no more is counted and shown in the default one.
     """
     known = policy.class_named(attempt.job_class)
+    review = row.phase == Phase.REVIEW
+    shared = () if review else shared_of(row)
     return Live(
         job_id=row.id,
         tenant=row.tenant,
@@ -159,7 +185,7 @@ def core_live(
         executor=attempt.executor,
         started_at=attempt.started_at,
         expected_s=attempt.expected_s,
-        limits=limits_of(row),
-        shared=(*shared_of(row), ("provider", provider)) if provider else shared_of(row),
+        limits=() if review else limits_of(row),
+        shared=(*shared, ("provider", provider)) if provider else shared,
         workflow=row.workflow,
     )

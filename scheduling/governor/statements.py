@@ -15,7 +15,7 @@ JOB_COLUMNS = (
     "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
     "j.output_tokens, j.expected_s, j.submitted_by, "
     "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence, "
-    "j.changed::text"
+    "j.changed::text, j.phase"
 )
 ATTEMPT_COLUMNS = (
     "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
@@ -89,11 +89,11 @@ DISPATCH = f"""
     )
 ), free AS MATERIALIZED (
     SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
-        SELECT state, paused, changed, started_at, expires_at, deadline FROM scheduling_job
+        SELECT state, phase, paused, changed, started_at, expires_at, deadline FROM scheduling_job
         WHERE id = asked.job FOR UPDATE SKIP LOCKED
     ) j WHERE j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
       AND (j.expires_at IS NULL OR j.started_at IS NOT NULL OR j.expires_at > clock_timestamp())
-      AND (j.deadline IS NULL OR j.deadline > clock_timestamp())
+      AND (j.deadline IS NULL OR j.phase = 'review' OR j.deadline > clock_timestamp())
 ), placed AS (
     UPDATE scheduling_job j
     SET state = 'running', fence = j.fence + 1, reason = free.reason,
@@ -183,7 +183,7 @@ SELECT EXISTS (
       AND state IN ('deferred', 'queued', 'waiting') AND started_at IS NULL
 ) OR EXISTS (
     SELECT 1 FROM scheduling_job WHERE deadline <= clock_timestamp()
-      AND state IN ('deferred', 'queued', 'waiting')
+      AND state IN ('deferred', 'queued', 'waiting') AND phase = 'work'
 )
 """
 OPEN_CIRCUITS = f"""

@@ -26,6 +26,7 @@ class Attempt(models.Model):
 
     `charge_due` None means that the estimate stands. `cost` is the units charged at placement.
     `eta_finish` with its range is the first estimate that the job was given, at `eta_at`.
+    `reviewer` is who has taken a review, for as long as its lease; it costs no units.
     `sent_at` and `sends` drive the resend of messages that no worker has claimed.
     """
 
@@ -35,6 +36,7 @@ class Attempt(models.Model):
     step = models.PositiveIntegerField(default=0)
     executor = models.ForeignKey(Executor, models.PROTECT, db_index=False, related_name="attempts")
     worker = models.ForeignKey(Worker, models.SET_NULL, null=True, related_name="attempts")
+    reviewer = models.CharField(max_length=200, blank=True, db_default="")
     state = models.CharField(max_length=11, choices=[(s, s) for s in ATTEMPT_STATES])
     cost = models.PositiveIntegerField()
     charge = models.PositiveBigIntegerField()
@@ -72,7 +74,7 @@ class Attempt(models.Model):
                 condition=Q(state__in=ATTEMPT_STATES), name="attempt_state_known"
             ),
             models.CheckConstraint(condition=Q(fence__gte=1), name="attempt_fence_positive"),
-            models.CheckConstraint(condition=Q(cost__gte=1), name="attempt_cost_positive"),
+            models.CheckConstraint(condition=Q(cost__gte=0), name="attempt_cost_positive"),
             models.CheckConstraint(
                 condition=(Q(state__in=LIVE) & Q(ended_at=None))
                 | (~Q(state__in=LIVE) & Q(ended_at__isnull=False)),

@@ -13,6 +13,8 @@ from tenants.models import Tenant, Workspace
 EXECUTOR_KINDS = [
     "local-model", "remote-model", "cpu-node", "hpc-partition", "k8s", "human", "simulated",
 ]  # fmt: skip
+HUMAN = "human"
+"""The kind whose slots are reviewers: so many reviews may lie before them at once."""
 HEALTH = ["ok", "degraded", "down"]
 CIRCUITS = ["closed", "open", "half_open"]
 

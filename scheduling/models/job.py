@@ -9,7 +9,8 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - a workflow's last runs: `job_of_workflow`;
 - backlog counts for admission: `job_backlog`, partial on waiting states;
 - the children of a job, by the step and the call that asked for them: `job_child_once`, partial;
-- waiting jobs that expire: `job_expires` and `job_deadline`, partial on those that can.
+- waiting jobs that expire: `job_expires` and `job_deadline`, partial on those that can;
+- what waits for a review, the oldest first: `job_reviews`, partial.
 Each index is written several times in a job's life, so no foreign key has one that another covers.
 """
 
@@ -21,7 +22,7 @@ from django.db.models import Q
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
-from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState, WorkOutcome
+from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState, Phase, WorkOutcome
 from scheduling.models.pool import Pool
 from scheduling.models.workflow import RISKS, Mission, Workflow
 from scheduling.models.xact import CurrentXact, XactField
@@ -32,6 +33,7 @@ JOB_STATES = [state.value for state in JobState]
 ENDED = sorted(state.value for state in ENDED_JOBS)
 LIVE = sorted(set(JOB_STATES) - set(ENDED))
 BACKLOG = sorted(state.value for state in WAITING_JOBS)
+PHASES = [phase.value for phase in Phase]
 OUTCOMES = [outcome.value for outcome in WorkOutcome]
 
 
@@ -51,7 +53,9 @@ class Job(models.Model):
     named for what has no column of its own (tool calls, environment ...), by their dimension.
     `max_spend` (USD) and `max_tokens` are the job's ceilings. From `expires_at` on a job that never
     started is not wanted any more; past its `deadline` none is that waits. `needs_review`: it or its risk asks
-    for one; its workflow may too.
+    for one; its workflow may too. From the end of its work on its `phase` is then the review, which
+    is placed as a step of its own and waits for a reviewer; what it was till then, its result
+    included, stands.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -68,6 +72,7 @@ class Job(models.Model):
     risk = models.CharField(max_length=8, choices=[(r, r) for r in RISKS], default="low")
     cost = models.PositiveIntegerField(null=True)
     state = models.CharField(max_length=8, choices=[(s, s) for s in JOB_STATES])
+    phase = models.CharField(max_length=6, choices=[(p, p) for p in PHASES], default="work")
     paused = models.BooleanField(default=False)
     cancel_requested = models.BooleanField(default=False)
     reason = models.CharField(max_length=30)
@@ -124,6 +129,7 @@ class Job(models.Model):
                 condition=Q(expected_s=None) | Q(expected_s__gte=0), name="job_expected_s"
             ),
             models.CheckConstraint(condition=Q(outcome__in=OUTCOMES), name="job_outcome_known"),
+            models.CheckConstraint(condition=Q(phase__in=PHASES), name="job_phase_known"),
             models.CheckConstraint(
                 condition=(Q(state__in=ENDED) & Q(finished_at__isnull=False))
                 | (Q(state__in=LIVE) & Q(finished_at=None)),
@@ -162,6 +168,9 @@ class Job(models.Model):
                 fields=["deadline"],
                 condition=Q(deadline__isnull=False, state__in=BACKLOG),
                 name="job_deadline",
+            ),
+            models.Index(
+                fields=["seq"], condition=Q(phase="review", finished_at=None), name="job_reviews"
             ),
         ]
 

@@ -41,6 +41,9 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.EXPIRED: "Its time to live was over before it could start.",
     Reason.CANCELED: "It was canceled.",
     Reason.FINISHED: "It finished.",
+    Reason.REVIEW: "Its work is done and waits for a reviewer's verdict.",
+    Reason.ACCEPTED: "A reviewer accepted its work.",
+    Reason.REJECTED: "A reviewer rejected its work.",
     Reason.REQUEUED: "It had ended and was put back; it waits to be admitted anew.",
 }
 

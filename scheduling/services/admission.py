@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from billing.services.prices import UnpricedModel, price_estimate
+from billing.services.prices import UnpricedModel, price_estimate, price_review
 from billing.services.reservations import reserve
 from billing.services.verdicts import Refused as BudgetRefused
 from billing.services.verdicts import Reserved, ReserveRequest
@@ -139,11 +139,12 @@ def core_job(job: Job, cost: int) -> types.Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Quote:
-    """What a job may cost; else the model that has no price, or that nothing can run it."""
+    """What a job may cost; else the model that has no price, or that nothing can run or review it."""
 
     spend: Decimal = Decimal(0)
     unpriced: str = ""
     no_executor: bool = False
+    no_reviewer: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,11 +161,27 @@ class _Prices:
         seconds = job.expected_s or draft.workflow.expected_s
         tokens = job.input_tokens, job.output_tokens
         asks = job.kind, job.model, job.region, job.data_class, job.compute_class
-        like = (job.pool_id, *asks, tuple(job.labels), tuple(job.tools), tokens, seconds)
+        minutes = job.estimate.get("review_minutes", 0) if _is_reviewed(draft) else None
+        like = (job.pool_id, *asks, tuple(job.labels), tuple(job.tools), tokens, seconds, minutes)
         found = self.quotes.get(like)
         if found is None:
-            found = self.quotes[like] = self._compute(draft, seconds)
+            found = self._compute(draft, seconds)
+            if minutes is not None:
+                found = self._with_review(found, job, Decimal(str(minutes)))
+            self.quotes[like] = found
         return found
+
+    def _with_review(self, work: _Quote, job: Job, minutes: Decimal) -> _Quote:
+        """Add what the review of the work should cost; nobody to review it refuses the work."""
+        settings, workspace = self.catalogue.settings, self.catalogue.workspace
+        offers = settings.reviewers(job.data_class, workspace, str(job.pool_id))
+        if not offers:
+            return replace(work, no_reviewer=not work.no_executor)
+        try:
+            spend = price_review(offers=offers, minutes=minutes, now=self.now)
+        except UnpricedModel as unpriced:
+            return replace(work, unpriced=work.unpriced or unpriced.model)
+        return replace(work, spend=work.spend + spend)
 
     def _compute(self, draft: Draft, seconds: float | None) -> _Quote:
         job, settings = draft.job, self.catalogue.settings
@@ -211,8 +228,12 @@ def _judge_one(
         tenant_held=settings.held,
         open_dependencies=draft.open_dependencies,
     )
-    refused = quote.no_executor and facts.permitted
-    answer = _no_executor(draft, prices.catalogue) if refused else admit(facts)
+    if quote.no_executor and facts.permitted:
+        answer = _no_executor(draft, prices.catalogue)
+    elif quote.no_reviewer and facts.permitted:
+        answer = _no_reviewer(draft)
+    else:
+        answer = admit(facts)
     if answer.verdict is not Verdict.DENIED:
         _count(draft, waiting, used)
     return Judged(draft=draft, facts=facts, spend=quote.spend, answer=answer)
@@ -270,6 +291,26 @@ def _no_executor(draft: Draft, catalogue: Catalogue) -> Answer:
         reason=Reason.NO_EXECUTOR,
         sentence=f"{sentence}; ask an operator for one, or relax it.",
         alternatives=(relax,),
+    )
+
+
+def _is_reviewed(draft: Draft) -> bool:
+    return draft.job.needs_review or draft.workflow.needs_review
+
+
+def _no_reviewer(draft: Draft) -> Answer:
+    pool = draft.workflow.pool.slug
+    return Answer(
+        verdict=Verdict.DENIED,
+        reason=Reason.NO_EXECUTOR,
+        sentence=f"The job needs a review and nobody in pool {pool} may do it; ask an operator for "
+        "an executor of kind human, or submit work that needs no review.",
+        alternatives=(
+            Alternative(
+                action="ask_for_reviewers",
+                sentence=f"an executor of kind human in pool {pool}: ask an operator",
+            ),
+        ),
     )
 
 

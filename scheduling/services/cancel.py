@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db import transaction
 
 from billing.services.reservations import release
-from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState, job_move
+from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState, Phase, job_move
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
@@ -52,7 +52,7 @@ def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: dateti
             _tell(job, "canceled", acting_user, reason)
             ending.append(job)
         elif not job.cancel_requested:
-            _ask_to_stop(job)
+            _ask_to_stop(job, now)
             _tell(job, "cancel_requested", acting_user, reason)
     if not ending:
         return
@@ -80,10 +80,13 @@ def _unclaimed_stop(job: Job, now: datetime) -> bool:
     return bool(taken)
 
 
-def _ask_to_stop(job: Job) -> None:
+def _ask_to_stop(job: Job, now: datetime) -> None:
+    """Have the worker told; a reviewer is not asked, so his hold on the job ends now."""
     job.cancel_requested = True
     job.save(update_fields=["cancel_requested"])
-    Attempt.objects.filter(job=job, state=AttemptState.RUNNING).update(state=AttemptState.STOPPING)
+    lease = {"lease_until": now} if job.phase == Phase.REVIEW else {}
+    live = Attempt.objects.filter(job=job, state=AttemptState.RUNNING)
+    live.update(state=AttemptState.STOPPING, **lease)
 
 
 def _tell(job: Job, event: str, acting_user: str, reason: str) -> None:

@@ -24,6 +24,8 @@ from tenants.remembered import Remembered
 
 Outlook = dict[str, Foresight]
 """The last snapshot of each pool that a call has met, with what the call has added to it."""
+Offer = tuple[str, str]
+"""(provider, model)"""
 Executors = dict[str, list[tuple[Executor, types.Executor]]]
 """The executors by pool."""
 
@@ -53,6 +55,22 @@ class Settings:
         rows = {core.id: row for row, core in self.executors.get(pool_id, [])}
         fitting = candidates(job, [core for _, core in self.executors.get(pool_id, [])])
         return sorted({_offer(rows[executor.id], job.model) for executor in fitting})
+
+    def reviewers(self, data_class: str, workspace: Workspace, pool_id: str) -> list[Offer]:
+        """Return the (provider, kind) of those who may ever review work of a workspace."""
+        rows = {core.id: row for row, core in self.executors.get(pool_id, [])}
+        review = types.Job(
+            id="",
+            seq=0,
+            tenant=str(workspace.tenant_id),
+            workspace=str(workspace.id),
+            submitted_at=0,
+            class_name=types.REVIEWS.name,
+            kind=types.REVIEWS.name,
+            data_class=data_class,
+        )
+        fitting = candidates(review, [core for _, core in self.executors.get(pool_id, [])])
+        return sorted({(rows[one.id].provider, rows[one.id].kind) for one in fitting})
 
     def is_offered(self, model: str, pool_id: str) -> bool:
         """Tell whether any executor of the pool offers the model, whatever else it asks for."""

@@ -5,6 +5,9 @@ worker reports (the result is kept as evidence, the usage is charged); a complet
 queued again where it was but a step, or failed where a ceiling stops it; a lost worker's job goes
 by the policy for lost work; else the retry rule speaks.
 
+Work that is done and needs a review is but a step: the review follows, and ends the job as it was
+judged. A review that nobody finished (it was given back, or lay too long) goes back in the order.
+
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
 """
@@ -14,7 +17,14 @@ from datetime import datetime
 
 from scheduling.core.policy.settings import OnLost, Policy
 from scheduling.core.retry import Failure, decide
-from scheduling.core.states import AttemptState, JobEvent, JobState, job_move
+from scheduling.core.states import (
+    AttemptState,
+    JobEvent,
+    JobState,
+    Phase,
+    WorkOutcome,
+    job_move,
+)
 from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass, Next, Outcome, Status
 
@@ -42,6 +52,8 @@ class Course:
     max_attempts: int
     idempotent: bool
     deadline: datetime | None
+    needs_review: bool = False
+    phase: str = Phase.WORK
 
     @property
     def placements(self) -> int:
@@ -53,7 +65,8 @@ class Course:
 class Ending:
     """The states that follow, the event's name, and when a waiting job wakes (epoch seconds).
 
-    `stepped`: the next placement is another step's.
+    `stepped`: the next placement is another step's; `phase`: what the job is at then (None: as it
+    was). `outcome` is what became of the work of one that has ended.
     """
 
     attempt_state: AttemptState
@@ -63,6 +76,8 @@ class Ending:
     tries: int
     wake_at: float | None = None
     stepped: bool = False
+    phase: Phase | None = None
+    outcome: WorkOutcome = WorkOutcome.UNREVIEWED
 
     @property
     def final(self) -> bool:
@@ -77,6 +92,8 @@ def ending_of(
     state = _ATTEMPT_STATE[outcome.status]
     if course.cancel_requested:
         return _canceled(state, course)
+    if course.phase == Phase.REVIEW:
+        return _reviewed(outcome.verdict, state)
     if outcome.status is Status.COMPLETE:
         return _complete(outcome, state, course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
@@ -86,6 +103,8 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     """Return what follows when the worker of a claimed attempt is gone."""
     if course.cancel_requested:
         return _canceled(AttemptState.LOST, course)
+    if course.phase == Phase.REVIEW:
+        return _reviewed("", AttemptState.LOST)
     on_lost = policy.on_lost_idempotent if course.idempotent else policy.on_lost_other
     again = on_lost is OnLost.REQUEUE and course.placements < course.max_attempts + LOST_LIMIT
     event = JobEvent.REQUEUE if again else JobEvent.FAIL
@@ -104,12 +123,41 @@ def _complete(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
         event, name, reason = JobEvent.FAIL, "failed", Reason.HARD_CEILING
     elif outcome.next is not None:
         return _step(outcome.next, state)
+    elif course.needs_review:
+        return _to_review(state)
+    done = event is JobEvent.FINISH
     return Ending(
         attempt_state=state,
         job_state=job_move(JobState.RUNNING, event),
         event=name,
         reason=reason,
         tries=course.tries,
+        outcome=WorkOutcome.ACCEPTED if done else WorkOutcome.UNREVIEWED,
+    )
+
+
+def _to_review(state: AttemptState) -> Ending:
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, JobEvent.STEP),
+        event="review_waits",
+        reason=Reason.REVIEW,
+        tries=0,
+        stepped=True,
+        phase=Phase.REVIEW,
+    )
+
+
+def _reviewed(verdict: str, state: AttemptState) -> Ending:
+    """End the job as it was judged; without a verdict its review waits for another reviewer."""
+    event = JobEvent.FINISH if verdict else JobEvent.REQUEUE
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, event),
+        event=verdict or "review_returned",
+        reason=Reason(verdict or Reason.REVIEW),
+        tries=0,
+        outcome=WorkOutcome(verdict or WorkOutcome.UNREVIEWED),
     )
 
 

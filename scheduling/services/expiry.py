@@ -37,7 +37,7 @@ WHERE id IN (
         AND started_at IS NULL ORDER BY expires_at LIMIT %(limit)s)
     UNION
     (SELECT id FROM scheduling_job WHERE deadline <= %(now)s AND state IN ({_WAITS})
-        ORDER BY deadline LIMIT %(limit)s)
+        AND phase = 'work' ORDER BY deadline LIMIT %(limit)s)
 ) AND state IN ({_WAITS}) ORDER BY seq FOR UPDATE SKIP LOCKED
 """  # noqa: S608 (constants)
 _END = """

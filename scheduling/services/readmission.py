@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from django.db import transaction
+from django.db.models import Q
 
 from billing.services.reservations import release, renew, sweep_expired
-from scheduling.core.states import JobEvent, JobState, WorkOutcome, job_sources
+from scheduling.core.states import JobEvent, JobState, Phase, WorkOutcome, job_sources
 from scheduling.core.types import ClassRule, Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Decision, Job
@@ -69,14 +70,16 @@ def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
 def reservations_sweep(*, now: datetime) -> int:
     """Close reservations that have run out; their queued jobs go back to admission.
 
-    What runs, or waits to be tried again, is funded until it ends: its reservation is renewed. The
+    What runs, waits to be tried again or for its review is funded until it ends: its reservation is
+    renewed. The
     queued jobs at stake are locked first, so that none of them is placed while its money goes.
     """
     queued = Job.objects.filter(
-        state__in=job_sources(JobEvent.DEFER), decisions__expires_at__lte=now
+        state__in=job_sources(JobEvent.DEFER), phase=Phase.WORK, decisions__expires_at__lte=now
     )
     at_stake = {job.id: job for job in queued.order_by("seq").select_for_update(of=("self",))}
-    funded = Job.objects.filter(state__in=(JobState.RUNNING, JobState.WAITING))
+    going_on = Q(state__in=(JobState.RUNNING, JobState.WAITING))
+    funded = Job.objects.filter(going_on | Q(phase=Phase.REVIEW, finished_at=None))
     renew(job_ids=list(funded.values_list("id", flat=True)), expires_at=expiry(now))
     expired = set(sweep_expired(now=now))
     rows = [job for job in at_stake.values() if job.id in expired]

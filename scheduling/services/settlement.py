@@ -19,11 +19,12 @@ from django.db import transaction
 
 from billing.core.dimensions import ATTEMPT_EVENT
 from billing.core.pricing import Usage as PricedUsage
+from billing.services.corrections import work_rejected
 from billing.services.prices import UnpricedModel
 from billing.services.settlement import balances_follow, book
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
-from scheduling.core.states import LIVE_ATTEMPTS, AttemptState
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, WorkOutcome
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
 from scheduling.selectors.policy import active_policy
@@ -43,7 +44,6 @@ from scheduling.services.settlement_rows import (
     attempts_close,
     attempts_lock,
     deferred_wake,
-    outcome_of,
 )
 from scheduling.services.stories import Told, events_write
 
@@ -88,6 +88,7 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
+    _waste_rejected(closings)
     books = book(settlements=booked + late, version=version, released=fallout.lost)
     _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
@@ -95,10 +96,16 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     return SettledSet(settled=len(fresh), stale=len(stale))
 
 
+def _waste_rejected(closings: Sequence[Closing]) -> None:
+    rejected = [one for one in closings if one.ending.outcome is WorkOutcome.REJECTED]
+    if rejected:
+        work_rejected([one.locked.id for one in rejected])
+
+
 def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, End]:
     """Return the jobs that end with this set, and how."""
     final = (one for one in closings if one.ending.final)
-    return {one.locked.id: (one.ending.job_state, outcome_of(one)) for one in final}
+    return {one.locked.id: (one.ending.job_state, one.ending.outcome) for one in final}
 
 
 def _heard(
@@ -234,6 +241,8 @@ def _told(closing: Closing, spend: Decimal) -> Told:
     facts: dict[str, Any] = {"fence": locked.fence, "spend": str(spend)}
     if closing.outcome is not None and closing.outcome.error_class:
         facts |= {"error": closing.outcome.error_class, "message": closing.outcome.message}
+    if locked.reviewer:
+        facts |= {"by": locked.reviewer, "note": closing.message}
     if ending.wake_at is not None:
         facts["retry_at"] = datetime.fromtimestamp(ending.wake_at, tz=UTC).isoformat()
     return Told(

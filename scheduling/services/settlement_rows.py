@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from billing.services.sets import array, columns
-from scheduling.core.states import WorkOutcome
+from scheduling.core.states import Phase
 from scheduling.core.types import Reason
 from scheduling.executors.contract import Outcome, Usage
 from scheduling.services.endings import Course, Ending
@@ -23,15 +23,17 @@ WAKE_AT_ONCE = 20
 """How many of a tenant's budget-deferred jobs one release sends back to admission."""
 MESSAGE_LENGTH = 500
 LOST = "The worker was lost."
+BROKEN_OFF = "Its review was not ended."
 
 # The jobs are named by their ids, and sorted by a sum that no index holds: else the server may walk
 # all jobs in the order of arrival and look for the attempts among them.
 _LOCK = """
 SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
-    j.fence, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
+    j.fence, j.phase, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
-    a.cost, a.charge, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
-    coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) AS model,
+    a.cost, a.charge, a.reviewer, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
+    CASE WHEN j.phase = 'review' THEN e.kind
+        ELSE coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) END AS model,
     e.circuit <> 'closed' OR e.circuit_failures > 0 AS is_troubled
 FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
@@ -47,10 +49,10 @@ WITH closing AS MATERIALIZED (
     SELECT * FROM unnest(
         %s::uuid[], %s::text[], %s::text[], %s::text[], %s::jsonb[], %s::numeric[], %s::bigint[],
         %s::uuid[], %s::text[], %s::text[], %s::jsonb[], %s::jsonb[], %s::int[],
-        %s::timestamptz[], %s::bool[], %s::text[], %s::int[], %s::jsonb[]
+        %s::timestamptz[], %s::bool[], %s::text[], %s::int[], %s::jsonb[], %s::text[]
     ) AS x(
         attempt, attempt_state, class, message, usage, spend, due,
-        job, state, reason, result, error, tries, wake, final, outcome, stepped, checkpoint
+        job, state, reason, result, error, tries, wake, final, outcome, stepped, checkpoint, phase
     )
 ), ended AS (
     UPDATE scheduling_attempt a SET state = x.attempt_state, error_class = x.class,
@@ -61,7 +63,7 @@ UPDATE scheduling_job j SET state = x.state, reason = x.reason,
     result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
     finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome,
     step = j.step + x.stepped, step_fence = CASE WHEN x.stepped = 1 THEN j.fence ELSE j.step_fence END,
-    checkpoint = coalesce(x.checkpoint, j.checkpoint),
+    checkpoint = coalesce(x.checkpoint, j.checkpoint), phase = coalesce(x.phase, j.phase),
     changed = pg_current_xact_id()
 FROM closing x WHERE j.id = x.job AND j.id = ANY(%s::uuid[])
 """
@@ -106,9 +108,9 @@ class Locked(Course):
     executor_id: uuid.UUID
     cost: int
     charge: int
+    reviewer: str
     started_at: datetime | None
     dispatched_at: datetime
-    needs_review: bool
     provider: str
     model: str
     is_troubled: bool
@@ -123,11 +125,12 @@ class Closing:
     ending: Ending
     charge_due: int | None
 
-
-def outcome_of(one: Closing) -> WorkOutcome:
-    """Return what becomes of the job's work: done, it is accepted where no review is asked for."""
-    accepted = one.ending.event == "finished" and not one.locked.needs_review
-    return WorkOutcome.ACCEPTED if accepted else WorkOutcome.UNREVIEWED
+    @property
+    def message(self) -> str:
+        """What is said of the attempt's end in a line."""
+        if self.outcome is not None:
+            return self.outcome.message[:MESSAGE_LENGTH]
+        return BROKEN_OFF if self.locked.phase == Phase.REVIEW else LOST
 
 
 def attempts_lock(ids: Collection[uuid.UUID]) -> list[Locked]:
@@ -166,7 +169,7 @@ def _attempt_row(one: Closing, spend: Mapping[uuid.UUID, Decimal]) -> tuple[obje
         attempt_id,
         one.ending.attempt_state,
         (outcome.error_class or "") if outcome else "",
-        outcome.message[:MESSAGE_LENGTH] if outcome else LOST,
+        one.message,
         _usage(outcome),
         spend.get(attempt_id, Decimal(0)),
         one.charge_due,
@@ -180,13 +183,14 @@ def _job_row(one: Closing) -> tuple[object, ...]:
         ending.job_state,
         ending.reason,
         _result(one.outcome),
-        _error(one.outcome),
+        None if one.locked.phase == Phase.REVIEW else _error(one.outcome),
         ending.tries,
         None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
         ending.final,
-        outcome_of(one),
+        ending.outcome,
         int(ending.stepped),
         _checkpoint(one),
+        ending.phase,
     )
 
 

@@ -23,6 +23,7 @@ const SHORT = {
   retry_budget: ["rotate-cw", "Retry budget is used up"],
   circuit_open: ["unplug", "Circuit is open"],
   budget: ["receipt", "Budget has no room"],
+  review: ["circle-check", "Waits for a review"],
 };
 const BAD = new Set(["never_fits", "no_executor", "circuit_open", "budget"]);
 

@@ -55,6 +55,16 @@ def make_executor(pool: Pool, slug: str = "", slots: int = 100, **more: Any) -> 
     return executor_put(slug=slug or f"{pool.slug}-sim", pool=pool, settings=settings, **WHO)
 
 
+def make_reviewers(pool: Pool, slots: int = 100, *, minute: str = "0", **more: Any) -> Executor:
+    """Make reviewers of a pool; a minute of theirs costs so many USD."""
+    rates = [Rate(meter="review_minutes", amount=Decimal(minute), per=1)]
+    cost_rule_publish(offer=("human", "*"), starts_at=START, rates=rates, **WHO)
+    prices_forget()
+    wanted: dict[str, Any] = {"kind": "human", "provider": "human", "job_kinds": ["review"]}
+    settings = ExecutorSettings(**(wanted | {"slots": slots} | more))
+    return executor_put(slug=f"{pool.slug}-reviewers", pool=pool, settings=settings, **WHO)
+
+
 def make_tenant(slug: str, pool: Pool, *, weight: int = 1, **workflow: Any) -> Workspace:
     """Make a tenant with the workspace `main` and the workflow `build`; returns the workspace."""
     tenant = tenant_create(slug=slug, name=slug, **WHO)

@@ -34,7 +34,7 @@ from scheduling.core.placement import candidates
 from scheduling.core.policy.cycle import run
 from scheduling.core.policy.settings import Backfill
 from scheduling.core.policy.state import PoolState
-from scheduling.core.types import Job, Live
+from scheduling.core.types import REVIEWS, Job, Live
 
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -133,8 +133,15 @@ _ASKS = attrgetter("kind", "model", "region", "labels", "tools", "data_class", "
 
 def expecting(one: Waits, measured: Mapping[str, float]) -> Waits:
     """Return a job, waiting or live, with the run time that its workflow was `measured` to take."""
-    seconds = measured.get(one.workflow, one.expected_s)
+    seconds = _seconds(one, measured)
     return one if seconds == one.expected_s else replace(one, expected_s=seconds)
+
+
+def _seconds(one: Job | Live, measured: Mapping[str, float]) -> float:
+    """How long a workflow's work takes says nothing of how long its review does."""
+    if one.class_name == REVIEWS.name:
+        return one.expected_s
+    return measured.get(one.workflow, one.expected_s)
 
 
 def forecast(
@@ -213,7 +220,7 @@ def _fast_forward(copy: PoolState, measured: Mapping[str, float], found: Forecas
     while True:
         done = run(copy, clock)
         for job in [placement.spot.job for placement in done.placements]:
-            finish = clock + measured.get(job.workflow, job.expected_s)
+            finish = clock + _seconds(job, measured)
             heappush(ends, (finish, job.id))
             found.note_exact(job, clock, finish)
         if room is None and done.drained:
@@ -247,7 +254,7 @@ def _lay_behind(
     expected = map(measured.get, map(_WORKFLOW, jobs), map(_EXPECTED_S, jobs))
     seconds = _column(expected, np.float64, len(jobs))[rows]
     lanes = Lanes(units, now=room.at, running=_held(state, room))
-    starts = lanes.take_all(np.minimum(costs, units).tolist(), seconds.tolist())
+    starts = lanes.take_all(np.clip(costs, 1, units).tolist(), seconds.tolist())
     finishes = np.array(starts) + seconds
     found.behind = rows.tolist()
     found.starts += starts

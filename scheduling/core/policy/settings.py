@@ -6,13 +6,13 @@ from plain data and writes it back.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import ClassVar
 
 from scheduling.core.breaker import BreakerSettings
 from scheduling.core.retry import RetrySettings
-from scheduling.core.types import ClassRule, Job
+from scheduling.core.types import REVIEWS, ClassRule, Job
 
 
 class ShareBy(StrEnum):
@@ -172,6 +172,13 @@ class Policy:
         """Tell whether jobs of that class may use the reserve; an unknown class may not."""
         rule = self.class_named(class_name)
         return rule is not None and rule.uses_reserve
+
+
+def with_reviews(policy: Policy) -> Policy:
+    """Return the policy with the class in which reviews stand, unless it has one of that name."""
+    if policy.class_named(REVIEWS.name) is not None:
+        return policy
+    return replace(policy, classes=(REVIEWS, *policy.classes))
 
 
 def charge_of(
