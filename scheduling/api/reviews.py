@@ -58,8 +58,9 @@ class StandingSerializer(Shown):
 
 
 class ReviewSerializer(JobSerializer):
-    """A job in review: its work's result, and where its review stands."""
+    """A job in review: what was asked, its work's result, and where its review stands."""
 
+    payload = serializers.JSONField()
     result = serializers.JSONField(allow_null=True)
     standing = StandingSerializer(source="*")
 

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from billing.exports import costs_csv
 from billing.reports import CostRow, costs_total, tenant_costs
+from scheduling.cockpit.navigation import navigation
 from scheduling.models import Executor, Mission, Workflow
 from tenants.rbac import Permission, principal_of_user, reach
 
@@ -65,7 +66,7 @@ def costs(request: HttpRequest) -> HttpResponse:
         "rows": rows,
         "total": costs_total(rows),
         "fault": fault,
-        "may_see_costs": True,
+        **navigation(principal_of_user(request.user)),
     }
     return render(request, "costs.html", context, status=400 if fault else 200)
 

@@ -14,10 +14,12 @@ from django.views.decorators.http import require_safe
 from scheduling.cockpit.board import Board, Viewer
 from scheduling.cockpit.levers import levers_of
 from scheduling.cockpit.live import read_model
+from scheduling.cockpit.navigation import navigation
 from scheduling.cockpit.topics import Ask, Source, executors, order, shares, summary
 from scheduling.cockpit.viewers import viewer_of_user
 from scheduling.cockpit.window import View
 from scheduling.selectors.reasons import REASON_SENTENCES, reason_sentence
+from tenants.rbac import principal_of_user
 
 PLAIN_ROWS = 50
 
@@ -36,7 +38,7 @@ def board(request: HttpRequest) -> HttpResponse:
         "pools": [one.header.slug for one in read_model.boards()],
         "all_seen": viewer.tenants is None,
         "levers": levers_of(request.user),
-        "may_see_costs": viewer.costs != frozenset(),
+        **navigation(principal_of_user(request.user)),
         "total": 0,
     }
     shown = read_model.board(request.GET.get("pool", "")[:63])

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol, TypeAlias
 
-from scheduling.core.types import Executor, Job, LimitKey, Live, Pool, Reason
+from scheduling.core.types import UNLIMITED, Executor, Job, LimitKey, Live, Pool, Reason
 
 
 @dataclass(slots=True)
@@ -261,7 +261,8 @@ class Walk:
         if not candidates:
             return Skip(Reason.NO_EXECUTOR)
         own = ("tenant", job.tenant)
-        if self._room.windows and self._is_over(own, job.tokens):
+        bound = self._room.windows and job.limits != UNLIMITED
+        if bound and self._is_over(own, job.tokens):
             self._closed_windows.add(own)
             return Skip(Reason.RATE_WINDOW, own)
         return None

@@ -15,6 +15,9 @@ LimitKey: TypeAlias = tuple[str, str]
 GLOBAL: LimitKey = ("global", "all")
 """Every job counts under it."""
 
+UNLIMITED: tuple[LimitKey, ...] = (("none", "none"),)
+"""The limits of a job that counts under none: its tenant's and workspace's do not bind it either."""
+
 
 class Verdict(StrEnum):
     """What admission says."""
@@ -93,8 +96,9 @@ class ClassRule:
 REVIEWS = ClassRule(name="review", uses_reserve=True)
 """The class in which reviews stand, whatever class their work is of: in front of all others.
 
-A review needs a reviewer and no units, so it takes nothing from what stands behind it; and tenants
-share the reviewers by turns of their own.
+A review needs a reviewer and no units, counts under no limit and in no rate, and goes on while its
+tenant is held, so it takes nothing from what stands behind it and waits for nothing but a reviewer;
+tenants share the reviewers by turns of their own.
 """
 
 

@@ -22,6 +22,7 @@ from scheduling.core.policy.settings import Policy, with_reviews
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
 from scheduling.models import Executor, Limit, Pool, Workflow
+from scheduling.models.executor import HUMAN
 from scheduling.models.limit import REQUESTS, RUNNING, TOKENS
 from scheduling.selectors.policy import (
     active_policy,
@@ -251,7 +252,8 @@ def _executors(
     """
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
-        slots = min(row.slots, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))
+        workers = threads.get(row.kind, 0) * ahead(run_s.get(str(row.id)))
+        slots = row.slots if row.kind == HUMAN else min(row.slots, workers)
         slots = min(slots, caps.get(("executor", str(row.id)), slots))
         if row.circuit == Circuit.HALF_OPEN:
             slots = min(slots, 1)

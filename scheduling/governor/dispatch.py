@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from billing.services.sets import array
-from scheduling.core.types import Placement
+from scheduling.core.types import REVIEWS, Placement, Reason
 from scheduling.governor.book import Book
 from scheduling.governor.config import LIST_MOST, LIST_S
 from scheduling.governor.escalations import escalations_told
@@ -58,6 +58,8 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
             continue
         attempt = _attempt(placement, taken)
         book.placed(placement, attempt)
+        if placement.spot.job.kind == REVIEWS.name:
+            continue  # it lies before the reviewers; nobody is sent a message
         kind = book.config.executor_rows[placement.executor].kind
         seconds = run_s.get(placement.spot.job.workflow, attempt.expected_s)
         sent.append(Sent(attempt.id, attempt.fence, kind, seconds))
@@ -158,13 +160,19 @@ def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) ->
         "workspace_lifts": [placement.workspace_lifts for placement in placements],
         "expected": [job.expected_s for job in jobs],
         "names": [book.config.executor_rows[one.executor].slug for one in placements],
-        "reasons": [placement.reason.value for placement in placements],
+        "reasons": [_reason(placement).value for placement in placements],
         "changed": [book.rows[job.id].changed for job in jobs],
         "eta_at": [_time(eta.at if eta else None) for eta in etas],
         "eta_finish": [_time(eta.finish if eta else None) for eta in etas],
         "eta_low": [_time(eta.low if eta else None) for eta in etas],
         "eta_high": [_time(eta.high if eta else None) for eta in etas],
     }
+
+
+def _reason(placement: Placement) -> Reason:
+    """Return what the job's reason is from now on: one in review goes on waiting for its verdict."""
+    is_review = placement.spot.job.kind == REVIEWS.name
+    return Reason.REVIEW if is_review else placement.reason
 
 
 def _attempt(placement: Placement, taken: tuple[str, int]) -> AttemptRow:

@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
 from scheduling.core.states import Phase
-from scheduling.core.types import GLOBAL, REVIEWS, Job, LimitKey, Live
+from scheduling.core.types import GLOBAL, REVIEWS, UNLIMITED, Job, LimitKey, Live
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,7 @@ def _core_review(row: JobRow, expected_s: float) -> Job:
         class_name=REVIEWS.name,
         cost=0,
         expected_s=expected_s,
+        limits=UNLIMITED,
         kind=REVIEWS.name,
         data_class=row.data_class,
         workflow=row.workflow,
@@ -185,7 +186,7 @@ def core_live(
         executor=attempt.executor,
         started_at=attempt.started_at,
         expected_s=attempt.expected_s,
-        limits=() if review else limits_of(row),
+        limits=UNLIMITED if review else limits_of(row),
         shared=(*shared, ("provider", provider)) if provider else shared,
         workflow=row.workflow,
     )

@@ -107,8 +107,8 @@ DISPATCH = f"""
         message, eta_at, eta_finish, eta_low, eta_high
     )
     SELECT attempt, job, fence, step, executor, 'dispatched', cost, charge, class, turn, lifts,
-        workspace_lifts, expected_s, clock_timestamp(), clock_timestamp(), 1, clock_timestamp(), '',
-        '', eta_at, eta_finish, eta_low, eta_high
+        workspace_lifts, expected_s, clock_timestamp(),
+        CASE WHEN reason <> 'review' THEN clock_timestamp() END, 1, clock_timestamp(), '', '', eta_at, eta_finish, eta_low, eta_high
     FROM placed ORDER BY place
     RETURNING id, job_id, fence
 ), told AS (

@@ -15,6 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from scheduling.core.policy.windows import SPAN_S, Dispatched
+from scheduling.core.states import Phase
 from scheduling.models import Limit, LimitRaise
 from scheduling.models.limit import EVERYTHING, RUNNING, TOKENS
 from scheduling.selectors.raises import raises_by_limit, subject_of
@@ -29,11 +30,12 @@ FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
 JOIN scheduling_executor e ON e.id = a.executor_id
 WHERE a.id >= %s AND a.dispatched_at > clock_timestamp() - make_interval(secs => %s)
+  AND a.job_class <> 'review'
 ORDER BY a.dispatched_at
 """
 
 _LIVE = """
-SELECT j.pool_id::text, a.executor_id::text, e.provider, j.submitted_by, j.keys
+SELECT j.pool_id::text, a.executor_id::text, e.provider, j.submitted_by, j.keys, j.phase
 FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
 JOIN scheduling_executor e ON e.id = a.executor_id
@@ -84,9 +86,11 @@ def _running() -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
     with connection.cursor() as cursor:
         cursor.execute(_LIVE)
-        for pool, executor, provider, user, keys in cursor.fetchall():
-            counts.update([("global", EVERYTHING), ("pool", pool), ("executor", executor)])
-            counts.update([("provider", provider), ("user", user)])
+        for pool, executor, provider, user, keys, phase in cursor.fetchall():
+            counts.update([("executor", executor), ("provider", provider)])
+            if phase == Phase.REVIEW:
+                continue  # it counts where it lies alone
+            counts.update([("global", EVERYTHING), ("pool", pool), ("user", user)])
             counts.update({("key", key) for key in keys})
     return counts
 

@@ -28,7 +28,7 @@ class Standing:
 def reviews_list(principal: Principal) -> QuerySet[Job]:
     """Return the jobs in review that the principal may review, with their live attempts."""
     live = Prefetch("attempts", Attempt.objects.filter(state__in=LIVE), to_attr="lies")
-    return _reviewable(principal).select_related(*NAMED).defer("payload").prefetch_related(live)
+    return _reviewable(principal).select_related(*NAMED).prefetch_related(live)
 
 
 def reviews_count(principal: Principal) -> int:

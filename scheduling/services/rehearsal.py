@@ -13,7 +13,7 @@ from django.db import transaction
 from billing.services.standing import BudgetStanding, budgets_standing
 from scheduling.core.admission import Facts
 from scheduling.core.capacity import ceiling
-from scheduling.core.states import JobState
+from scheduling.core.states import JobState, Phase
 from scheduling.core.types import ClassRule, Reason
 from scheduling.models import Decision, Job
 from scheduling.selectors.explanation.scene import Rehearsed
@@ -100,7 +100,7 @@ def _let_in(job: Job, asked: Draft, catalogue: Catalogue, now: datetime) -> Fact
         most=ceiling(core_pool(job.pool), uses_reserve=asked.rule.uses_reserve),
         deadline=job.deadline.timestamp() if job.deadline else None,
         expires_at=expires_at_of(job),
-        tenant_held=catalogue.settings.held,
+        tenant_held=catalogue.settings.held and job.phase == Phase.WORK,
         open_dependencies=max(asked.open_dependencies, int(job.reason == Reason.DEPENDENCY)),
     )
 

@@ -29,7 +29,7 @@ WITH mine AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT * FROM scheduling_job WHERE id = a.job_id OFFSET 0) j
     CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
     WHERE a.fence = x.fence AND j.fence = a.fence AND j.state = 'running'
-      AND NOT j.cancel_requested
+      AND NOT j.cancel_requested AND j.phase = 'work'
 )
 UPDATE scheduling_attempt a
 SET state = 'running', worker_id = %s, started_at = clock_timestamp(),

@@ -1,14 +1,14 @@
 """Scopes: jobs that count under the same own-limit keys, and which of those keys are blocked.
 
 A job counts under its `limits` and always under its own tenant and workspace, so a hold of the
-tenant reaches every job of it. A key is blocked while at least one reason stands against it, and a
-scope is shut while at least one of its keys is blocked.
+tenant reaches every job of it; one that is `UNLIMITED` counts under nothing. A key is blocked while
+at least one reason stands against it, and a scope is shut while at least one of its keys is blocked.
 """
 
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from scheduling.core.types import Job, LimitKey
+from scheduling.core.types import UNLIMITED, Job, LimitKey
 
 Identity: TypeAlias = tuple[str, str, tuple[LimitKey, ...]]
 
@@ -26,9 +26,8 @@ class Scope:
     def __init__(self, identity: Identity) -> None:
         tenant, workspace, limits = identity
         self.identity = identity
-        self.keys: frozenset[LimitKey] = frozenset(
-            (("tenant", tenant), ("workspace", workspace), *limits)
-        )
+        own = (("tenant", tenant), ("workspace", workspace), *limits)
+        self.keys: frozenset[LimitKey] = frozenset(() if limits == UNLIMITED else own)
         self.shut = 0
         self.size = 0
 

@@ -21,7 +21,18 @@ from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
 from scheduling.core.policy.windows import rate_keys
-from scheduling.core.types import GLOBAL, Executor, Job, Live, Placement, Pool, Reason, Spot
+from scheduling.core.types import (
+    GLOBAL,
+    REVIEWS,
+    UNLIMITED,
+    Executor,
+    Job,
+    Live,
+    Placement,
+    Pool,
+    Reason,
+    Spot,
+)
 
 HOLD = "hold"
 """Why an order keeps the jobs of a tenant out of their lines that an operator holds."""
@@ -97,14 +108,18 @@ class PoolState:
         return found
 
     def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
-        """Tell whether any executor could take a job now, but those of closed providers."""
-        if self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id)):
-            return False
+        """Tell whether any executor could take a job now, but those of closed providers.
+
+        Reviewers take reviews alone, which count under no limit: they are asked while one waits.
+        """
+        full = self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id))
+        in_review = REVIEWS.name in self.order.class_names and self.order.head(REVIEWS.name)
         busy = self.busy
         return any(
             executor.available
             and busy.get(executor.id, 0) < executor.slots
             and executor.provider not in closed_providers
+            and (bool(in_review) if REVIEWS.name in executor.kinds else not full)
             for executor in self.executors.values()
         )
 
@@ -171,7 +186,8 @@ class PoolState:
         lifts, workspace_lifts = self.order.place(choice.spot, now)
         provider = self.executors[choice.executor].provider
         self.start(_live(choice, provider, now))
-        self.limits.spend(rate_keys(job.tenant, provider), job.tokens, now)
+        if job.limits != UNLIMITED:
+            self.limits.spend(rate_keys(job.tenant, provider), job.tokens, now)
         return Placement(
             spot=choice.spot,
             executor=choice.executor,
@@ -189,7 +205,7 @@ class PoolState:
         """
         job = placement.spot.job
         live = self.end(job.id)
-        if live is not None:
+        if live is not None and live.limits != UNLIMITED:
             keys = (("tenant", job.tenant), *live.shared)
             self.limits.take_back(keys, job.tokens, live.started_at)
         self.order.correct(
