@@ -8,6 +8,8 @@ from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
 from scheduling.core.types import GLOBAL, Job, LimitKey, Live
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,11 @@ def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
     return (GLOBAL, pool, *(("key", key) for key in dict.fromkeys(row.keys)))
 
 
+def is_by_worker(row: JobRow) -> bool:
+    """Tell whether one of our workers runs the job."""
+    return runs_by(row.kind) is RunsBy.WORKERS
+
+
 def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     known = policy.class_named(row.job_class)
@@ -139,6 +146,7 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
         compute_class=row.compute_class,
         workflow=row.workflow,
         tokens=row.input_tokens + row.output_tokens,
+        by_worker=is_by_worker(row),
     )
 
 
@@ -162,4 +170,5 @@ def core_live(
         limits=limits_of(row),
         shared=(*shared_of(row), ("provider", provider)) if provider else shared_of(row),
         workflow=row.workflow,
+        by_worker=is_by_worker(row),
     )

@@ -275,7 +275,7 @@ def _executors(book: Book, pool: str) -> list[ExecutorRow]:
             id=one.id,
             slug=rows[one.id].slug,
             kind=rows[one.id].kind,
-            slots=one.slots,
+            slots=min(one.most, one.slots + _unmanned(state, one.id)),
             configured_slots=rows[one.id].slots,
             in_use=state.busy.get(one.id, 0),
             health=rows[one.id].health,
@@ -287,6 +287,11 @@ def _executors(book: Book, pool: str) -> list[ExecutorRow]:
         )
         for one in state.executors.values()
     ]
+
+
+def _unmanned(state: PoolState, executor: str) -> int:
+    """Return how many jobs run there without a worker of ours: their slots serve, too."""
+    return state.busy.get(executor, 0) - state.manned.get(executor, 0)
 
 
 def _running(book: Book, pool: str, index: Index, now: float) -> list[RunningRow]:

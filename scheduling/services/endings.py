@@ -4,6 +4,9 @@ One table of cases, read from the top: a job that was asked to cancel ends cance
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done; a
 lost worker's job goes by the policy for lost work; else the retry rule speaks.
 
+A call that its caller makes (`RunsBy.CALLER`) ends with its first placement: nobody could run it
+again but the caller, who asks anew.
+
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most it gets.
 """
@@ -16,6 +19,8 @@ from scheduling.core.retry import Failure, decide
 from scheduling.core.states import AttemptState, JobEvent, JobState, job_move
 from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass, Outcome, Status
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 
 LOST_LIMIT = 10
 
@@ -37,6 +42,12 @@ class Course:
     max_attempts: int
     idempotent: bool
     deadline: datetime | None
+    kind: str = ""
+
+    @property
+    def by_caller(self) -> bool:
+        """Whether its caller's own process runs it."""
+        return runs_by(self.kind) is RunsBy.CALLER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,8 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     """Return what follows when the worker of a claimed attempt is gone."""
     if course.cancel_requested:
         return _canceled(AttemptState.LOST, course)
+    if course.by_caller:
+        return _failed_for_good(AttemptState.LOST, course, Reason.CALLER_LOST)
     on_lost = policy.on_lost_idempotent if course.idempotent else policy.on_lost_other
     again = on_lost is OnLost.REQUEUE and course.fence < course.max_attempts + LOST_LIMIT
     event = JobEvent.REQUEUE if again else JobEvent.FAIL
@@ -100,6 +113,16 @@ def _canceled(state: AttemptState, course: Course) -> Ending:
     )
 
 
+def _failed_for_good(state: AttemptState, course: Course, reason: Reason) -> Ending:
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, JobEvent.FAIL),
+        event="failed",
+        reason=reason,
+        tries=course.tries + (reason is Reason.EXECUTION_ERROR),
+    )
+
+
 def _failed(
     outcome: Outcome,
     state: AttemptState,
@@ -110,6 +133,8 @@ def _failed(
     jitter: float,
 ) -> Ending:
     error = outcome.error_class or ErrorClass.INTERNAL
+    if course.by_caller:
+        return _failed_for_good(state, course, Reason.EXECUTION_ERROR)
     # An attempt that its worker gave up (a shutdown) was not the job's wish: it goes on elsewhere.
     given_up = error is ErrorClass.CANCELED
     decision = decide(
