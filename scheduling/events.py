@@ -8,6 +8,7 @@ logged, and the work goes on.
 import asyncio
 import logging
 import threading
+from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -57,6 +58,22 @@ def nudge() -> None:
 def nudge_on_commit() -> None:
     """Wake the governor when the present transaction has committed."""
     transaction.on_commit(nudge)
+
+
+def caller_channel(job_id: str) -> str:
+    """Return the channel on which the caller of a job hears that it was placed."""
+    return f"{nudge_channel()}:{job_id}"
+
+
+def callers_nudge(job_ids: Iterable[str]) -> None:
+    """Tell those who wait for a slot of their own that they have one (best effort; they also look)."""
+    try:
+        pipe = valkey_client().pipeline(transaction=False)
+        for job_id in job_ids:
+            pipe.publish(caller_channel(job_id), b"1")
+        pipe.execute()
+    except redis.RedisError as error:
+        log.warning("callers not nudged, they look by themselves: %s", type(error).__name__)
 
 
 class TickPublisher:

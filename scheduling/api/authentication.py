@@ -1,7 +1,14 @@
 """Who calls: `Authorization: Bearer tlm_...`, or the session of someone who is logged in."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import get_user
 from django.utils import timezone
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
@@ -56,6 +63,26 @@ class KeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call
     def get_security_definition(self, auto_schema: object) -> dict[str, str]:
         """Return the scheme."""
         return {"type": "http", "scheme": "bearer", "bearerFormat": "tlm_<prefix>_<secret>"}
+
+
+def principal_again(request: Request) -> Callable[[], Principal | None]:
+    """Return what asks anew who calls, by the same key or session; None: it is valid no more."""
+    if isinstance(request.auth, ApiKey):
+        secret = get_authorization_header(request).split()[1].decode("latin-1")
+        return partial(_again_by_key, secret)
+    return partial(_again_by_session, request._request.session.session_key)
+
+
+def _again_by_key(secret: str) -> Principal | None:
+    key = key_authenticate(secret, timezone.now())
+    return None if key is None else principal_of_key(key)
+
+
+def _again_by_session(session_key: str | None) -> Principal | None:
+    store = import_module(settings.SESSION_ENGINE).SessionStore(session_key)
+    holder: Any = SimpleNamespace(session=store)
+    user = get_user(holder)
+    return principal_of_user(user) if user.is_authenticated and user.is_active else None
 
 
 def principal_of(request: Request) -> Principal:

@@ -159,7 +159,8 @@ _CODES = {
     413: "Too many rows or bytes; nothing was stored.",
     415: "The body is not application/json in UTF-8.",
     422: "Denied; `code` is the reason, `job` the id of the stored job.",
-    429: "The backlog is full; try again after Retry-After seconds.",
+    429: "Too many wait already (the backlog is full); try again after Retry-After seconds.",
+    501: "This server does not stream; the one with the sockets does.",
     503: "A part does not answer for the moment; nothing was changed.",
 }
 

@@ -39,17 +39,20 @@ class AlwaysJson(BaseContentNegotiation):
 
 
 class Endpoint(APIView):
-    """A view of the API. `filters` are the query parameters that its GET knows."""
+    """A view of the API. `filters` are the query parameters that its GET knows, `write_filters` those
+    of its other methods.
+    """
 
     content_negotiation_class = AlwaysJson
     filters: ClassVar[frozenset[str]] = frozenset()
+    write_filters: ClassVar[frozenset[str]] = frozenset()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
         """Authenticate, then refuse filters that the view does not know."""
         if request.headers.get("Transfer-Encoding") and not request.headers.get("Content-Length"):
             raise Problem(411, "length_required", "Send a body with its Content-Length.")
         super().initial(request, *args, **kwargs)
-        allowed = self.filters if request.method in ("GET", "HEAD") else frozenset()
+        allowed = self.filters if request.method in ("GET", "HEAD") else self.write_filters
         unknown = sorted(set(request.query_params) - allowed)
         if unknown:
             known = ", ".join(sorted(allowed)) or "none"

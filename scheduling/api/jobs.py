@@ -1,7 +1,8 @@
 """/jobs: submit one, list, look at one."""
 
+import contextlib
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import redis
 from drf_spectacular.utils import extend_schema
@@ -21,7 +22,7 @@ from scheduling.api.documents import (
 )
 from scheduling.api.endpoint import Endpoint
 from scheduling.api.pagination import PAGE_FILTERS, page
-from scheduling.api.problems import invalid
+from scheduling.api.problems import Problem, invalid
 from scheduling.api.scope import tenant_visible, workspace_for, workspace_visible
 from scheduling.api.serializers import (
     JobDetailSerializer,
@@ -36,6 +37,14 @@ from scheduling.api.submissions import (
     workspace_named,
 )
 from scheduling.api.submit import answer_of, submit
+from scheduling.api.waits import (
+    WAIT_FILTERS,
+    WAIT_PARAMETERS,
+    Wait,
+    still_here,
+    wait_asked,
+    wait_for,
+)
 from scheduling.api.writes import body_of, write
 from scheduling.core.states import JobState
 from scheduling.events import valkey_client
@@ -56,6 +65,7 @@ class Jobs(Endpoint):
     filters: ClassVar[frozenset[str]] = PAGE_FILTERS | {
         "state", "tenant", "workspace", "workflow", "mission", "class", "kind", "q",
     }  # fmt: skip
+    write_filters: ClassVar[frozenset[str]] = WAIT_FILTERS
 
     @extend_schema(
         operation_id="jobs_list",
@@ -73,7 +83,7 @@ class Jobs(Endpoint):
     @extend_schema(
         operation_id="jobs_submit",
         summary="Submit one job",
-        parameters=[IDEMPOTENCY],
+        parameters=[IDEMPOTENCY, *WAIT_PARAMETERS],
         request=SubmitSerializer,
         examples=JOB_EXAMPLES,
         responses={
@@ -82,8 +92,11 @@ class Jobs(Endpoint):
         },
     )
     def post(self, request: Request) -> Response:
-        """Submit one job and get the decision on it; a denied one is stored too, and told as 422."""
-        body = body_of(request)
+        """Submit one job and get the decision on it; a denied one is stored too, and told as 422.
+
+        With `wait`, the answer is the job as GET shows it, once it has ended or the time is over.
+        """
+        body, wait = body_of(request), wait_asked(request)
         try:
             named = workspace_named(body)
         except WrongValue as wrong:
@@ -99,7 +112,18 @@ class Jobs(Endpoint):
                 raise invalid(*answer.errors)
             return answer_of(answer, request)
 
-        return write(request, workspace.id, act)
+        stored = write(request, workspace.id, act)
+        if wait.seconds and stored.status_code == 201:
+            return self._waited(request, stored, wait)
+        return stored
+
+    def _waited(self, request: Request, stored: Response, wait: Wait) -> Response:
+        """Answer with the job when it has come so far; at once where there is no place to wait."""
+        job_id = uuid.UUID(str(stored.data["id"]))
+        with contextlib.suppress(Problem):
+            wait_for(job_id, wait, self.principal.name)
+        stored.data = detail_of(job_get(still_here(request), job_id))
+        return stored
 
     def _narrow(self, request: Request) -> JobFilter:
         query = request.query_params
@@ -119,25 +143,39 @@ class Jobs(Endpoint):
 class JobDetail(Endpoint):
     """One job."""
 
+    filters: ClassVar[frozenset[str]] = WAIT_FILTERS
+
     @extend_schema(
         operation_id="jobs_get",
-        summary="Look at one job",
-        responses={200: JobDetailSerializer, **errors(401, 404)},
+        summary="Look at one job, at once or when it has come so far",
+        parameters=[*WAIT_PARAMETERS],
+        responses={200: JobDetailSerializer, **errors(400, 401, 404, 429)},
     )
     def get(self, request: Request, job_id: uuid.UUID) -> Response:
-        """Show one job with its attempts, last decision, place in the order and spend."""
-        job = job_get(self.principal, job_id)
-        more = {
-            "payload": job.payload,
-            "result": job.result,
-            "error": job.error,
-            "spend": cost_of_job(job.id).total,
-            "decision": decision_last(job),
-            "after": job.dependencies.all(),
-            "order": place_now(job),
-            "attempts": job.attempts.select_related("executor").order_by("fence"),
-        }
-        return Response({**JobSerializer(job).data, **JobMoreSerializer(more).data})
+        """Show one job with its attempts, last decision, place in the order and spend.
+
+        With `wait`, answers once the job has ended, or started (`wait_for`), or the time is over.
+        """
+        wait, job = wait_asked(request), job_get(self.principal, job_id)
+        if wait.seconds:
+            wait_for(job.id, wait, self.principal.name)
+            job = job_get(still_here(request), job_id)
+        return Response(detail_of(job))
+
+
+def detail_of(job: Job) -> dict[str, Any]:
+    """Return one job with all that is known of it, as it is answered."""
+    more = {
+        "payload": job.payload,
+        "result": job.result,
+        "error": job.error,
+        "spend": cost_of_job(job.id).total,
+        "decision": decision_last(job),
+        "after": job.dependencies.all(),
+        "order": place_now(job),
+        "attempts": job.attempts.select_related("executor").order_by("fence"),
+    }
+    return {**JobSerializer(job).data, **JobMoreSerializer(more).data}
 
 
 def place_now(job: Job) -> Place | None:

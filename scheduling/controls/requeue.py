@@ -11,6 +11,8 @@ from datetime import datetime
 from scheduling.controls.steps import JobRefused, Step
 from scheduling.core.states import ENDED_JOBS, JobEvent, JobState, Phase, job_move, job_sources
 from scheduling.core.types import Reason
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 from scheduling.models import Job
 
 REQUEUE_COLUMNS = (
@@ -24,17 +26,20 @@ _REFUSALS = {
     JobState.DONE: ("job_ended", "The job is done; submit it again if it is to be done twice."),
     JobState.DENIED: ("job_ended", "It was denied; mend what the decision names and submit anew."),
 }
+_OF_CALLER = ("caller_runs_it", "Its caller made this call; a new one asks for a slot of its own.")
 _WAITS = ("job_waits", "The job waits already; there is nothing to put back.")
 
 
 def requeue(job: Job, now: datetime) -> Step:
     """Send an ended job back to admission, due at once; the row is changed, not stored.
 
-    Raises `JobRefused` for a job that waits, runs, is done or was denied.
+    Raises `JobRefused` for a job that waits, runs, is done or was denied, and for a caller's own.
     """
     state = JobState(job.state)
     if state not in job_sources(JobEvent.REQUEUE) & ENDED_JOBS:
         raise JobRefused(*_REFUSALS.get(state, _WAITS))
+    if runs_by(job.kind) is RunsBy.CALLER:
+        raise JobRefused(*_OF_CALLER)
     lost = tuple(_lost(job, now))
     before = {"state": str(state), "tries": job.tries, "submitted_at": job.submitted_at.isoformat()}
     job.state = job_move(job_move(state, JobEvent.REQUEUE), JobEvent.DEFER)

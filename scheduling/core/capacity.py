@@ -15,7 +15,8 @@ Walk. The order is walked from the front, and each job is put to these tests, in
    is none for it; no other left -> skipped, and those providers are closed to the jobs behind, so
    that small jobs behind do not use up what it waits for;
 4. executor slots: none free -> its candidates are closed to those behind and it is skipped,
-   unless it lacks units too: then it stops for units. It keeps its claim: once placements behind it
+   unless it lacks units too: then it stops for units. A job that our workers run needs a free
+   worker as well; where only that is lacking, a job behind that needs none may take the slot. It keeps its claim: once placements behind it
    have left too few units for it, it lacks both and stops the walk like any other;
 5. units: the first job that does not fit stops the walk for the part it waits for (head of line):
    a general job for all that may not use the reserve, an incident for the whole pool. What needs
@@ -122,9 +123,10 @@ class Room:
     """What a walk measures jobs against.
 
     The mappings and `use` are those of the pool's state itself: a placement counts at once.
-    `busy` counts live jobs per executor id, `counts` live jobs per limit key; a key without a cap
-    has no limit, and one without a window no rate. `by_provider` tells whether any provider has a
-    limit or a rate. `backfill` lets jobs pass the first stopped head by the easy rule.
+    `busy` counts live jobs per executor id, `manned` those of them that our workers run (None: all);
+    `counts` counts live jobs per limit key; a key without a cap has no limit, and one without a
+    window no rate. `by_provider` tells whether any provider has a limit or a rate. `backfill` lets
+    jobs pass the first stopped head by the easy rule.
     """
 
     now: float
@@ -138,6 +140,18 @@ class Room:
     backfill: bool = False
     windows: Mapping[LimitKey, Gate] = field(default_factory=dict)
     by_provider: bool = False
+    manned: Mapping[str, int] | None = None
+
+    def has_seat(self, executor: Executor) -> bool:
+        """Tell whether one more job may run there, whoever runs it."""
+        return self.busy.get(executor.id, 0) < executor.most
+
+    def takes(self, executor: Executor, *, by_worker: bool) -> bool:
+        """Tell whether the executor has a free slot, and a free worker for a job that needs one."""
+        if not self.has_seat(executor):
+            return False
+        manned = self.busy if self.manned is None else self.manned
+        return not by_worker or manned.get(executor.id, 0) < executor.slots
 
     def free(self, *, uses_reserve: bool) -> int:
         """Return the units free now for a job of that part."""
@@ -240,8 +254,9 @@ class Walk:
         behind = self.stopped(uses_reserve=uses_reserve)
         if job.cost > max(0, self._room.free(uses_reserve=uses_reserve)):
             return _BEHIND if behind else self._stop(job, uses_reserve=uses_reserve)
-        if not self._has_slot(open_ones):
-            self._closed_executors.update(executor.id for executor in open_ones)
+        if not self._has_slot(job, open_ones):
+            has_seat = self._room.has_seat
+            self._closed_executors.update(one.id for one in open_ones if not has_seat(one))
             self._close_providers(job, candidates)
             self._claim(job.cost, uses_reserve=uses_reserve)
             return Skip(Reason.EXECUTOR_BUSY)
@@ -305,10 +320,10 @@ class Walk:
         self._closed_limits.update(full)
         return bool(full) or not self._closed_limits.isdisjoint(job.shared)
 
-    def _has_slot(self, candidates: Sequence[Executor]) -> bool:
-        busy, closed = self._room.busy, self._closed_executors
+    def _has_slot(self, job: Job, candidates: Sequence[Executor]) -> bool:
+        takes, closed = self._room.takes, self._closed_executors
         return any(
-            busy.get(executor.id, 0) < executor.slots and executor.id not in closed
+            executor.id not in closed and takes(executor, by_worker=job.by_worker)
             for executor in candidates
         )
 

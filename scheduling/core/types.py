@@ -60,6 +60,7 @@ class Reason(StrEnum):
     PLACED = "placed"
     BACKFILLED = "backfilled"
     WORKER_LOST = "worker_lost"
+    CALLER_LOST = "caller_lost"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
     EXECUTION_ERROR = "execution_error"
     DEADLINE = "deadline"
@@ -155,6 +156,8 @@ class Job:
     data_class: str = ""
     compute_class: str = ""
     tokens: int = 0
+    by_worker: bool = True
+    """One of our workers runs it; else its caller or a person does, and it needs a slot alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,11 +189,16 @@ class Live:
     limits: tuple[LimitKey, ...] = ()
     shared: tuple[LimitKey, ...] = ()
     workflow: str = ""
+    by_worker: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """A place where work can run. `tenant` and `workspace` None: open to everybody."""
+    """A place where work can run. `tenant` and `workspace` None: open to everybody.
+
+    `slots` is how many jobs our workers can run here at once, `seats` how many may run here in all,
+    with those that need no worker of ours (None: no more than `slots`).
+    """
 
     id: str
     kinds: frozenset[str]
@@ -207,6 +215,12 @@ class Executor:
     provider: str = ""
     available: bool = True
     """Enabled, not draining, health ok or degraded, circuit closed or half-open."""
+    seats: int | None = None
+
+    @property
+    def most(self) -> int:
+        """How many jobs may run here at once, whoever runs them."""
+        return self.slots if self.seats is None else self.seats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

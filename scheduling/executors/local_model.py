@@ -32,7 +32,7 @@ from scheduling.executors.faults import ServerFault
 from scheduling.executors.running import Running
 from scheduling.executors.watch import Limits, Watch
 from scheduling.executors.watched_http import open_client, watched
-from scheduling.kinds.registry import KINDS, model_kind_named
+from scheduling.kinds.registry import model_kind_named, served_on
 
 KIND = "local-model"
 PROBE_LIMIT_S = 3.0
@@ -72,8 +72,7 @@ class LocalModel:
 
     def capabilities(self) -> Capabilities:
         """Every kind of job that is a chat completion, on the models that the spec names."""
-        kinds = frozenset(name for name, kind in KINDS.items() if KIND in kind.runs_on)
-        return Capabilities(job_kinds=kinds, models=self._spec.models)
+        return Capabilities(job_kinds=served_on(KIND), models=self._spec.models)
 
     def capacity(self) -> Capacity:
         """The configured slots, and what runs in this process."""

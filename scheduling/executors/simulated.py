@@ -26,7 +26,7 @@ from scheduling.executors.contract import (
 from scheduling.executors.running import Running
 from scheduling.executors.usage import worker_seconds
 from scheduling.kinds.contract import InvalidPayload
-from scheduling.kinds.registry import KINDS
+from scheduling.kinds.registry import served_on
 from scheduling.kinds.simulated import Simulated as SimulatedKind
 
 KIND = "simulated"
@@ -47,8 +47,7 @@ class Simulated:
 
     def capabilities(self) -> Capabilities:
         """The kinds of job that name this executor kind."""
-        kinds = frozenset(name for name, kind in KINDS.items() if KIND in kind.runs_on)
-        return Capabilities(job_kinds=kinds, models=self._spec.models)
+        return Capabilities(job_kinds=served_on(KIND), models=self._spec.models)
 
     def capacity(self) -> Capacity:
         """The configured slots, and what runs in this process."""

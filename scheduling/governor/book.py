@@ -160,7 +160,7 @@ class Book:
         """Tell whether the threads of some kind have several attempts each before them."""
         before: Counter[str] = Counter()
         for state in self.states.values():
-            for executor, count in state.busy.items():
+            for executor, count in state.manned.items():
                 known = self.config.executor_rows.get(executor)
                 before[known.kind if known else ""] += count
         threads = self.config.threads

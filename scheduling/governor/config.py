@@ -22,7 +22,6 @@ from scheduling.core.policy.settings import Policy, with_reviews
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
 from scheduling.models import Executor, Limit, Pool, Workflow
-from scheduling.models.executor import HUMAN
 from scheduling.models.limit import REQUESTS, RUNNING, TOKENS
 from scheduling.selectors.policy import (
     active_policy,
@@ -247,19 +246,18 @@ def _executors(
 ) -> dict[str, dict[str, types.Executor]]:
     """Return each pool's executors with the slots that live worker threads and caps let serve.
 
+    Work that needs no worker of ours has all that is configured, within the caps (`seats`).
     Short work is dispatched ahead, up to one short list a thread: a thread that waited for the
     governor after each of many short runs would mostly wait.
     """
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
-        workers = threads.get(row.kind, 0) * ahead(run_s.get(str(row.id)))
-        slots = row.slots if row.kind == HUMAN else min(row.slots, workers)
-        slots = min(slots, caps.get(("executor", str(row.id)), slots))
+        seats = min(row.slots, caps.get(("executor", str(row.id)), row.slots))
         if row.circuit == Circuit.HALF_OPEN:
-            slots = min(slots, 1)
-        pools[str(row.pool_id)][str(row.id)] = core_executor(
-            row, slots=slots, available=is_available(row)
-        )
+            seats = min(seats, 1)
+        slots = min(seats, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))
+        core = core_executor(row, slots=slots, available=is_available(row))
+        pools[str(row.pool_id)][str(row.id)] = replace(core, seats=seats)
     return dict(pools)
 
 

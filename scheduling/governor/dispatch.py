@@ -11,29 +11,42 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 from billing.services.sets import array
-from scheduling.core.types import REVIEWS, Placement, Reason
+from scheduling.core.types import REVIEWS, Job, Placement, Reason
+from scheduling.events import callers_nudge
 from scheduling.governor.book import Book
 from scheduling.governor.config import LIST_MOST, LIST_S
 from scheduling.governor.escalations import escalations_told
 from scheduling.governor.lease import require
 from scheduling.governor.rows import AttemptRow
 from scheduling.governor.statements import DISPATCH, REMEMBER
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 from scheduling.tasks.execute import attempts_run
 from tenants.ids import new_id
 from tenants.prepared import prepared
 
+CLAIM_S: Mapping[RunsBy, float] = MappingProxyType(
+    {RunsBy.WORKERS: 0.0, RunsBy.CALLER: 5.0, RunsBy.REVIEWER: 100 * 365.0 * 86_400}
+)
+"""How long a placement may lie unclaimed before it is lost; 0: never, it is sent again instead."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """An attempt as its message names it, with the queue and the seconds that it should run."""
+    """An attempt as its message names it, with the queue and the seconds that it should run.
+
+    `caller_of` is the job whose caller is to take it, and `queue` empty where no worker is told.
+    """
 
     attempt: str
     fence: int
     queue: str
     run_s: float
+    caller_of: str = ""
 
 
 def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: int) -> list[Sent]:
@@ -58,12 +71,18 @@ def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: i
             continue
         attempt = _attempt(placement, taken)
         book.placed(placement, attempt)
-        if placement.spot.job.kind == REVIEWS.name:
-            continue  # it lies before the reviewers; nobody is sent a message
-        kind = book.config.executor_rows[placement.executor].kind
         seconds = run_s.get(placement.spot.job.workflow, attempt.expected_s)
-        sent.append(Sent(attempt.id, attempt.fence, kind, seconds))
+        sent.append(_sent(book, placement, attempt, seconds))
     return sent
+
+
+def _sent(book: Book, placement: Placement, attempt: AttemptRow, seconds: float) -> Sent:
+    job = placement.spot.job
+    if job.by_worker:
+        kind = book.config.executor_rows[placement.executor].kind
+        return Sent(attempt.id, attempt.fence, kind, seconds)
+    caller_of = job.id if runs_by(job.kind) is RunsBy.CALLER else ""
+    return Sent(attempt.id, attempt.fence, "", seconds, caller_of)
 
 
 def remember(book: Book, epoch: int) -> None:
@@ -100,10 +119,19 @@ def _memory_columns(book: Book) -> dict[str, Any]:
 
 
 def send(batch: Iterable[Sent]) -> None:
-    """Tell the broker, in lists; raises kombu's `OperationalError` when it is away (they are sent again)."""
+    """Tell the broker, in lists, and callers that wait; what nobody of ours runs is not sent.
+
+    Raises kombu's `OperationalError` when the broker is away (they are sent again).
+    """
     queues: dict[str, list[Sent]] = defaultdict(list)
+    callers: list[str] = []
     for one in batch:
-        queues[one.queue].append(one)
+        if one.queue:
+            queues[one.queue].append(one)
+        elif one.caller_of:
+            callers.append(one.caller_of)
+    if callers:
+        callers_nudge(callers)
     if not queues:
         return
     with attempts_run.app.producer_or_acquire() as producer:
@@ -160,6 +188,7 @@ def _columns(book: Book, placements: Sequence[Placement], ids: Sequence[str]) ->
         "workspace_lifts": [placement.workspace_lifts for placement in placements],
         "expected": [job.expected_s for job in jobs],
         "names": [book.config.executor_rows[one.executor].slug for one in placements],
+        "leases": [_lease_s(job) for job in jobs],
         "reasons": [_reason(placement).value for placement in placements],
         "changed": [book.rows[job.id].changed for job in jobs],
         "eta_at": [_time(eta.at if eta else None) for eta in etas],
@@ -173,6 +202,11 @@ def _reason(placement: Placement) -> Reason:
     """Return what the job's reason is from now on: one in review goes on waiting for its verdict."""
     is_review = placement.spot.job.kind == REVIEWS.name
     return Reason.REVIEW if is_review else placement.reason
+
+
+def _lease_s(job: Job) -> float:
+    """Return how long a placement stays before somebody has taken it; 0: till its message is sent again."""
+    return CLAIM_S[runs_by(job.kind)]
 
 
 def _attempt(placement: Placement, taken: tuple[str, int]) -> AttemptRow:

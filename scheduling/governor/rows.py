@@ -9,6 +9,8 @@ from typing import Any
 from scheduling.core.policy.settings import Policy, charge_of
 from scheduling.core.states import Phase
 from scheduling.core.types import GLOBAL, REVIEWS, UNLIMITED, Job, LimitKey, Live
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +112,11 @@ def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
     return (GLOBAL, pool, *(("key", key) for key in dict.fromkeys(row.keys)))
 
 
+def is_by_worker(row: JobRow) -> bool:
+    """Tell whether one of our workers runs the job, or what it is at."""
+    return row.phase == Phase.WORK and runs_by(row.kind) is RunsBy.WORKERS
+
+
 def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     if row.phase == Phase.REVIEW:
@@ -143,6 +150,7 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
         compute_class=row.compute_class,
         workflow=row.workflow,
         tokens=row.input_tokens + row.output_tokens,
+        by_worker=is_by_worker(row),
     )
 
 
@@ -164,6 +172,7 @@ def _core_review(row: JobRow, expected_s: float) -> Job:
         kind=REVIEWS.name,
         data_class=row.data_class,
         workflow=row.workflow,
+        by_worker=False,
     )
 
 
@@ -189,4 +198,5 @@ def core_live(
         limits=UNLIMITED if review else limits_of(row),
         shared=(*shared, ("provider", provider)) if provider else shared,
         workflow=row.workflow,
+        by_worker=is_by_worker(row),
     )

@@ -82,10 +82,11 @@ DISPATCH = f"""
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
         %(workspace_lifts)s::int[], %(expected)s::float8[], %(reasons)s::text[], %(names)s::text[],
         %(eta_at)s::timestamptz[], %(eta_finish)s::timestamptz[], %(eta_low)s::timestamptz[],
-        %(eta_high)s::timestamptz[], %(changed)s::xid8[], %(raised)s::jsonb[]
+        %(eta_high)s::timestamptz[], %(changed)s::xid8[], %(raised)s::jsonb[],
+        %(leases)s::float8[]
     ) WITH ORDINALITY AS x(
         job, attempt, executor, cost, charge, class, turn, lifts, workspace_lifts, expected_s,
-        reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, place
+        reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, lease, place
     )
 ), free AS MATERIALIZED (
     SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
@@ -107,8 +108,8 @@ DISPATCH = f"""
         message, eta_at, eta_finish, eta_low, eta_high
     )
     SELECT attempt, job, fence, step, executor, 'dispatched', cost, charge, class, turn, lifts,
-        workspace_lifts, expected_s, clock_timestamp(),
-        CASE WHEN reason <> 'review' THEN clock_timestamp() END, 1, clock_timestamp(), '', '', eta_at, eta_finish, eta_low, eta_high
+        workspace_lifts, expected_s, clock_timestamp() + make_interval(secs => lease),
+        CASE WHEN lease = 0 THEN clock_timestamp() END, 1, clock_timestamp(), '', '', eta_at, eta_finish, eta_low, eta_high
     FROM placed ORDER BY place
     RETURNING id, job_id, fence
 ), told AS (
@@ -153,9 +154,11 @@ FROM late WHERE a.id = late.id
 RETURNING a.id::text, a.fence, a.executor_id::text, a.expected_s
 """  # noqa: S608 (constants)
 
+# What has no `sent_at` is not sent to workers: its caller has until the end of its lease to take it.
 LOST = """
 SELECT a.id, a.fence FROM scheduling_attempt a
-WHERE a.state IN ('running', 'stopping') AND (
+WHERE a.state = 'dispatched' AND a.sent_at IS NULL AND a.lease_until < clock_timestamp()
+  OR a.state IN ('running', 'stopping') AND (
     a.lease_until < clock_timestamp()
     OR a.lease_until < clock_timestamp() + make_interval(secs => %(silent_s)s) AND NOT EXISTS (
         SELECT 1 FROM pg_locks l
@@ -170,7 +173,7 @@ PUT_OFF = f"""
 {LEAD}
 UPDATE scheduling_attempt a
 SET lease_until = clock_timestamp() + make_interval(secs => %(seconds)s) FROM lead
-WHERE a.id = %(attempt)s AND a.state IN ('running', 'stopping')
+WHERE a.id = %(attempt)s AND a.state IN ('dispatched', 'running', 'stopping')
 """  # noqa: S608 (constants)
 
 DEFERRED_DUE = (

@@ -25,7 +25,7 @@ from scheduling.core.eta.forecast import Forecast, expecting, forecast
 from scheduling.core.order.full import columns_of, full_order
 from scheduling.core.policy.cycle import waits
 from scheduling.core.policy.state import PoolState
-from scheduling.core.types import Job, Live, Reason
+from scheduling.core.types import REVIEWS, Executor, Job, Live, Reason
 from scheduling.governor.book import Book, Gone
 from scheduling.governor.config import Config
 from scheduling.governor.view_rows import Index, KeptOut, columns_filled
@@ -275,7 +275,7 @@ def _executors(book: Book, pool: str) -> list[ExecutorRow]:
             id=one.id,
             slug=rows[one.id].slug,
             kind=rows[one.id].kind,
-            slots=one.slots,
+            slots=_usable(state, one),
             configured_slots=rows[one.id].slots,
             in_use=state.busy.get(one.id, 0),
             health=rows[one.id].health,
@@ -287,6 +287,18 @@ def _executors(book: Book, pool: str) -> list[ExecutorRow]:
         )
         for one in state.executors.values()
     ]
+
+
+def _usable(state: PoolState, executor: Executor) -> int:
+    """Return how many jobs may run there now; reviewers need no worker of ours at all."""
+    if REVIEWS.name in executor.kinds:
+        return executor.most
+    return min(executor.most, executor.slots + _unmanned(state, executor.id))
+
+
+def _unmanned(state: PoolState, executor: str) -> int:
+    """Return how many jobs run there without a worker of ours: their slots serve, too."""
+    return state.busy.get(executor, 0) - state.manned.get(executor, 0)
 
 
 def _running(book: Book, pool: str, index: Index, now: float) -> list[RunningRow]:

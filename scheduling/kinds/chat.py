@@ -10,7 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from scheduling.kinds import checks
-from scheduling.kinds.contract import Estimate, Fault, ModelAnswer, ModelRequest, Payload
+from scheduling.kinds.contract import (
+    Estimate,
+    Fault,
+    ModelAnswer,
+    ModelRequest,
+    Payload,
+    RunsBy,
+)
 from scheduling.kinds.messages import message_faults, message_tokens, sent_form
 from scheduling.kinds.tokens import text_tokens
 
@@ -27,6 +34,7 @@ class Chat:
     name: str = "chat"
     permission: str = "chat:use"
     runs_on: frozenset[str] = frozenset({"local-model", "remote-model"})
+    runs_by: RunsBy = RunsBy.WORKERS
 
     def validate(self, payload: Payload) -> None:
         """Raise `InvalidPayload` with every bad field."""

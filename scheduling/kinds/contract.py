@@ -7,9 +7,21 @@ knows no executor: an executor asks the kind, never the other way round.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 Payload = Mapping[str, Any]
+
+
+class RunsBy(StrEnum):
+    """Who runs a placement of a job, and so who is told of it."""
+
+    WORKERS = "workers"
+    """A Celery worker: it gets a message, and another one if nobody claims it in time."""
+    CALLER = "caller"
+    """The process that asks for the slot; it gets no message, and nobody stands in for it."""
+    REVIEWER = "reviewer"
+    """A person, who takes as long as it takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +75,7 @@ class Kind(Protocol):
     """A registered kind of job.
 
     `permission` is what a submitter needs on the workspace; `runs_on` are the executor kinds that
-    can run it.
+    can run it, and `runs_by` says who does.
     """
 
     @property
@@ -72,6 +84,8 @@ class Kind(Protocol):
     def permission(self) -> str: ...
     @property
     def runs_on(self) -> frozenset[str]: ...
+    @property
+    def runs_by(self) -> RunsBy: ...
 
     def validate(self, payload: Payload) -> None:
         """Raise `InvalidPayload` with every bad field."""

@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from scheduling.kinds.call import Call
 from scheduling.kinds.chat import Chat
-from scheduling.kinds.contract import Kind, ModelKind
+from scheduling.kinds.contract import Kind, ModelKind, RunsBy
 from scheduling.kinds.simulated import Simulated
 from scheduling.kinds.translate import Translate
 
-_ALL: tuple[Kind, ...] = (Chat(), Translate(), Simulated())
+_ALL: tuple[Kind, ...] = (Chat(), Call(), Translate(), Simulated())
 
+REVIEW = "review"
+"""What reviewers do. Nobody submits it: it follows the work that needs it."""
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 
 
@@ -24,6 +27,23 @@ def kind_named(name: str) -> Kind:
         message = f"{name!r} is not a kind of job; known are {', '.join(sorted(KINDS))}"
         raise UnknownKind(message)
     return kind
+
+
+def served_on(executor_kind: str) -> frozenset[str]:
+    """Return the kinds that workers run on executors of that kind."""
+    return frozenset(
+        name
+        for name, kind in KINDS.items()
+        if executor_kind in kind.runs_on and kind.runs_by is RunsBy.WORKERS
+    )
+
+
+def runs_by(name: str) -> RunsBy:
+    """Say who runs placements of a kind; of one that is known no more, workers, who will tell."""
+    if name == REVIEW:
+        return RunsBy.REVIEWER
+    kind = KINDS.get(name)
+    return RunsBy.WORKERS if kind is None else kind.runs_by
 
 
 def model_kind_named(name: str) -> ModelKind:

@@ -7,7 +7,7 @@ It runs on executors of kind `simulated` alone, so that no simulated result can 
 from dataclasses import dataclass
 
 from scheduling.kinds import checks
-from scheduling.kinds.contract import Estimate, Fault, Payload
+from scheduling.kinds.contract import Estimate, Fault, Payload, RunsBy
 
 MAX_SECONDS = 86_400
 MAX_TOKENS = 1_000_000_000
@@ -36,6 +36,7 @@ class Simulated:
     name: str = "simulated"
     permission: str = "tasks:run"
     runs_on: frozenset[str] = frozenset({"simulated"})
+    runs_by: RunsBy = RunsBy.WORKERS
 
     def validate(self, payload: Payload) -> None:
         """Raise `InvalidPayload` with every bad field."""

@@ -14,6 +14,7 @@ from scheduling.kinds.contract import (
     ModelAnswer,
     ModelRequest,
     Payload,
+    RunsBy,
     UnusableAnswer,
 )
 from scheduling.kinds.tokens import text_tokens
@@ -32,6 +33,7 @@ class Translate:
     name: str = "translate"
     permission: str = "tasks:run"
     runs_on: frozenset[str] = frozenset({"local-model", "remote-model"})
+    runs_by: RunsBy = RunsBy.WORKERS
 
     def validate(self, payload: Payload) -> None:
         """Raise `InvalidPayload` with every bad field."""

@@ -35,6 +35,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.PLACED: "It has been placed on an executor.",
     Reason.BACKFILLED: "It was let past a blocked job, which it does not delay.",
     Reason.WORKER_LOST: "The worker that ran it was lost.",
+    Reason.CALLER_LOST: "The process that was to make the call is gone, or never took its slot.",
     Reason.ATTEMPTS_EXHAUSTED: "It failed as often as it may.",
     Reason.EXECUTION_ERROR: "The work itself failed.",
     Reason.DEADLINE: "Its deadline has passed or cannot be met.",

@@ -8,6 +8,9 @@ by the policy for lost work; else the retry rule speaks.
 Work that is done and needs a review is but a step: the review follows, and ends the job as it was
 judged. A review that nobody finished (it was given back, or lay too long) goes back in the order.
 
+A call that its caller makes (`RunsBy.CALLER`) ends with its first placement: nobody could run it
+again but the caller, who asks anew.
+
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
 """
@@ -27,6 +30,8 @@ from scheduling.core.states import (
 )
 from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass, Next, Outcome, Status
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 
 LOST_LIMIT = 10
 
@@ -54,11 +59,17 @@ class Course:
     deadline: datetime | None
     needs_review: bool = False
     phase: str = Phase.WORK
+    kind: str = ""
 
     @property
     def placements(self) -> int:
         """How often the present step has been placed."""
         return self.fence - self.step_fence
+
+    @property
+    def by_caller(self) -> bool:
+        """Whether its caller's own process runs it."""
+        return runs_by(self.kind) is RunsBy.CALLER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +116,8 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
         return _canceled(AttemptState.LOST, course)
     if course.phase == Phase.REVIEW:
         return _reviewed("", AttemptState.LOST)
+    if course.by_caller:
+        return _failed_for_good(AttemptState.LOST, course, Reason.CALLER_LOST)
     on_lost = policy.on_lost_idempotent if course.idempotent else policy.on_lost_other
     again = on_lost is OnLost.REQUEUE and course.placements < course.max_attempts + LOST_LIMIT
     event = JobEvent.REQUEUE if again else JobEvent.FAIL
@@ -184,6 +197,16 @@ def _canceled(state: AttemptState, course: Course) -> Ending:
     )
 
 
+def _failed_for_good(state: AttemptState, course: Course, reason: Reason) -> Ending:
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, JobEvent.FAIL),
+        event="failed",
+        reason=reason,
+        tries=course.tries + (reason is Reason.EXECUTION_ERROR),
+    )
+
+
 def _failed(
     outcome: Outcome,
     state: AttemptState,
@@ -194,6 +217,8 @@ def _failed(
     jitter: float,
 ) -> Ending:
     error = outcome.error_class or ErrorClass.INTERNAL
+    if course.by_caller:
+        return _failed_for_good(state, course, Reason.EXECUTION_ERROR)
     # An attempt that its worker gave up (a shutdown) was not the job's wish: it goes on elsewhere.
     given_up = error is ErrorClass.CANCELED
     decision = decide(

@@ -152,10 +152,11 @@ def _charge_due(
 ) -> int | None:
     """Return the turn charge that came true, None where the estimate stands.
 
-    An attempt that used nothing is refunded; a lost one used something that nobody can name.
+    An attempt that used nothing is refunded; a lost one used something that nobody can name, unless
+    nobody had claimed it.
     """
     if outcome is None:
-        return None
+        return None if locked.started_at else 0
     if outcome.error_class in (ErrorClass.UNREACHABLE, ErrorClass.CANCELED):
         return 0 if outcome.usage.requests == 0 else None
     due = locked.charge

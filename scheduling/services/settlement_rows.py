@@ -28,7 +28,7 @@ BROKEN_OFF = "Its review was not ended."
 # The jobs are named by their ids, and sorted by a sum that no index holds: else the server may walk
 # all jobs in the order of arrival and look for the attempts among them.
 _LOCK = """
-SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
+SELECT j.id, j.kind, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
     j.fence, j.phase, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
     a.cost, a.charge, a.reviewer, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,

@@ -140,7 +140,9 @@ def _tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
 
 
 def _placed(state: PoolState, walk: Walk, spot: Spot, fit: Fit, now: float) -> Placement:
-    eligible = walk.open_to(spot.job, state.candidates(spot.job))
-    executor = chosen(state.queue, spot.job, eligible, state.busy)
+    job = spot.job
+    eligible = state.free_of(job, walk.open_to(job, state.candidates(job)))
+    in_use = state.manned if job.by_worker else state.busy
+    executor = chosen(state.queue, job, eligible, in_use)
     reason = Reason.BACKFILLED if fit.backfilled else Reason.PLACED
     return state.place(Choice(spot=spot, executor=executor.id, reason=reason), now)

@@ -8,9 +8,12 @@ A waiting job is in exactly one of two places: the order (where a hold or a full
 it out of its line), or `never_fits`: the jobs whose cost is above what their class can ever have
 as the dial stands. Those left their lines, so that they cannot stop the pool, and come back when
 the dial or their cost changes.
+
+Of what is live on an executor (`busy`) our workers run a part (`manned`); the rest, calls of
+library users and reviews, takes slots and no workers, and so may have more of them.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -20,10 +23,10 @@ from scheduling.core.placement import candidates
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
+from scheduling.core.policy.unmanned import Unmanned, asks_of
 from scheduling.core.policy.windows import rate_keys
 from scheduling.core.types import (
     GLOBAL,
-    REVIEWS,
     UNLIMITED,
     Executor,
     Job,
@@ -70,6 +73,8 @@ class PoolState:
         self.never_fits: dict[str, Job] = {}
         self.use = Use()
         self.busy: dict[str, int] = {}
+        self.manned: dict[str, int] = {}
+        self._unmanned = Unmanned()
         self.opens_at = inf
         """When a rate window opens that kept the last cycle from a placement (epoch seconds)."""
         self._reserve_classes = frozenset(rule.name for rule in policy.classes if rule.uses_reserve)
@@ -92,6 +97,7 @@ class PoolState:
             use=self.use,
             live=self.live,
             busy=self.busy,
+            manned=self.manned,
             counts=self.limits.counts,
             caps=self.limits.caps,
             reserve_classes=self._reserve_classes,
@@ -102,26 +108,45 @@ class PoolState:
 
     def candidates(self, job: Job) -> tuple[Executor, ...]:
         """Return the executors that may run `job`, busy or not."""
-        found = self._candidates.get(_wants(job))
+        asks = asks_of(job)
+        found = self._candidates.get(asks)
         if found is None:
-            found = self._candidates[_wants(job)] = candidates(job, self.executors.values())
+            executors = self.executors if job.by_worker else self._seated
+            found = self._candidates[asks] = candidates(job, executors.values())
         return found
+
+    def free_of(self, job: Job, eligible: Sequence[Executor]) -> list[Executor]:
+        """Return those of the executors that may run `job` which can take it now."""
+        return [one for one in eligible if self._takes(one, by_worker=job.by_worker)]
 
     def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
         """Tell whether any executor could take a job now, but those of closed providers.
 
-        Reviewers take reviews alone, which count under no limit: they are asked while one waits.
+        Where the pool may run no more, reviews still may lie before reviewers: no limit binds them.
         """
         full = self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id))
-        in_review = REVIEWS.name in self.order.class_names and self.order.head(REVIEWS.name)
-        busy = self.busy
+        if not full and self._is_free(self.executors.values(), closed_providers, by_worker=True):
+            return True
         return any(
-            executor.available
-            and busy.get(executor.id, 0) < executor.slots
-            and executor.provider not in closed_providers
-            and (bool(in_review) if REVIEWS.name in executor.kinds else not full)
-            for executor in self.executors.values()
+            self._is_free(self.candidates(job), closed_providers, by_worker=False)
+            for job in self._unmanned.of_each()
+            if not full or job.limits == UNLIMITED
         )
+
+    def _is_free(
+        self, executors: Iterable[Executor], closed_providers: Collection[str], *, by_worker: bool
+    ) -> bool:
+        return any(
+            one.available
+            and one.provider not in closed_providers
+            and self._takes(one, by_worker=by_worker)
+            for one in executors
+        )
+
+    def _takes(self, executor: Executor, *, by_worker: bool) -> bool:
+        if self.busy.get(executor.id, 0) >= executor.most:
+            return False
+        return not by_worker or self.manned.get(executor.id, 0) < executor.slots
 
     # --- waiting jobs ---------------------------------------------------------------------
 
@@ -136,6 +161,7 @@ class PoolState:
                 self.never_fits[job.id] = job
             else:
                 fitting.append(job)
+                self._unmanned.add(job)
         self.order.load(fitting, now)
 
     def wait(self, job: Job) -> None:
@@ -148,9 +174,11 @@ class PoolState:
             raise ValueError(message)
         if self._never_fits(job):
             self.order.remove(job.id)
+            self._unmanned.drop(job.id)
             self.never_fits[job.id] = job
             return
         self.never_fits.pop(job.id, None)
+        self._unmanned.add(job)
         if job.id in self.order:
             self.order.replace(job)
         else:
@@ -158,6 +186,7 @@ class PoolState:
 
     def leave(self, job_id: str) -> Job | None:
         """Take a job out that waits no more (canceled, paused, expired); None if it did not."""
+        self._unmanned.drop(job_id)
         return self.never_fits.pop(job_id, None) or self.order.remove(job_id)
 
     # --- live jobs ------------------------------------------------------------------------
@@ -168,6 +197,8 @@ class PoolState:
         self.live[live.job_id] = live
         self.use.add(live.cost, uses_reserve=self.uses_reserve(live.class_name))
         self.busy[live.executor] = self.busy.get(live.executor, 0) + 1
+        if live.by_worker:
+            self.manned[live.executor] = self.manned.get(live.executor, 0) + 1
         self.limits.take((*live.limits, *live.shared))
 
     def end(self, job_id: str) -> Live | None:
@@ -176,6 +207,8 @@ class PoolState:
         if live is not None:
             self.use.add(-live.cost, uses_reserve=self.uses_reserve(live.class_name))
             self.busy[live.executor] -= 1
+            if live.by_worker:
+                self.manned[live.executor] -= 1
             self.limits.give((*live.limits, *live.shared))
         return live
 
@@ -184,6 +217,7 @@ class PoolState:
         job, class_name = choice.spot.job, choice.spot.class_name
         free_before = self.free(class_name)
         lifts, workspace_lifts = self.order.place(choice.spot, now)
+        self._unmanned.drop(job.id)
         provider = self.executors[choice.executor].provider
         self.start(_live(choice, provider, now))
         if job.limits != UNLIMITED:
@@ -229,6 +263,7 @@ class PoolState:
     def set_executors(self, executors: Mapping[str, Executor]) -> None:
         """Replace the executors; what runs on one that is gone runs on."""
         self.executors = dict(executors)
+        self._seated = {key: replace(one, slots=one.most) for key, one in executors.items()}
         self._candidates: dict[tuple[object, ...], tuple[Executor, ...]] = {}
 
     def recost(self, tenant: str, workflow: str, cost: int, *, fixed: Collection[str] = ()) -> None:
@@ -278,6 +313,8 @@ class PoolState:
         copy.live = dict(self.live)
         copy.use = replace(self.use)
         copy.busy = dict(self.busy)
+        copy.manned = dict(self.manned)
+        copy._unmanned = self._unmanned.within(copy.order)
         return copy
 
     # --- inside ---------------------------------------------------------------------------
@@ -288,12 +325,6 @@ class PoolState:
     def _ordered(self) -> list[Job]:
         """Every job of the order, in its lines or kept out of them."""
         return [*(job for job, _ in self.order.startable()), *self.order.blocked_jobs()]
-
-
-def _wants(job: Job) -> tuple[object, ...]:
-    """Return all that a job's candidates depend on."""
-    offered = job.kind, job.model, job.region, job.labels, job.tools
-    return *offered, job.data_class, job.compute_class, job.tenant, job.workspace
 
 
 def _live(choice: Choice, provider: str, now: float) -> Live:
@@ -310,4 +341,5 @@ def _live(choice: Choice, provider: str, now: float) -> Live:
         limits=job.limits,
         shared=(*job.shared, ("provider", provider)) if provider else job.shared,
         workflow=job.workflow,
+        by_worker=job.by_worker,
     )

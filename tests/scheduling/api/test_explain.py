@@ -126,6 +126,9 @@ CASES = {
         lambda stage: ways.placed(stage, Reason.BACKFILLED), Check.RUN, "passed", "let past", {"units": 2}
     ),
     Reason.WORKER_LOST: Case(ways.lost, Check.END, "fails", "was lost", {"placements": 1}),
+    Reason.CALLER_LOST: Case(
+        lambda stage: stage.ended("failed", Reason.CALLER_LOST), Check.END, "fails", "never took"
+    ),
     Reason.ATTEMPTS_EXHAUSTED: Case(
         lambda stage: stage.ended("failed", Reason.ATTEMPTS_EXHAUSTED), Check.END, "fails",
         "as often as it may", {"tries": 1, "most": 3},

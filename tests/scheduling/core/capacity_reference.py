@@ -30,8 +30,21 @@ def may_run(job, executor):
     return executor.available and (not job.model or job.model in executor.models)
 
 
-def load(executor, live):
-    return sum(one == executor.id for _, _, one, _ in live)
+def load(executor, live, *, manned=False):
+    return sum(one == executor.id and (job.by_worker or not manned) for job, _, one, _ in live)
+
+
+def takes(executor, job, live):
+    """A slot must be free, and a worker too for a job that needs one."""
+    if load(executor, live) >= executor.most:
+        return False
+    return not job.by_worker or load(executor, live, manned=True) < executor.slots
+
+
+def weight(executor, job, live):
+    if job.by_worker:
+        return load(executor, live, manned=True) / (executor.slots * executor.weight)
+    return load(executor, live) / (executor.most * executor.weight)
 
 
 def shadow(pool, live, head, name, now):
@@ -66,9 +79,9 @@ def first_startable(  # noqa: C901, PLR0912 - the text, test by test, in one pla
                 head = head or (job, name)
                 stopped |= {"general", part}
             continue
-        open_ones = [one for one in able if load(one, live) < one.slots and one.id not in closed]
+        open_ones = [one for one in able if takes(one, job, live) and one.id not in closed]
         if not open_ones:
-            closed |= {one.id for one in able}
+            closed |= {one.id for one in able if load(one, live) >= one.most}
             continue
         if part in stopped:
             if not easy:
@@ -76,7 +89,7 @@ def first_startable(  # noqa: C901, PLR0912 - the text, test by test, in one pla
             at, extra = shadow(pool, live, *head, now)
             if now + job.expected_s > at and job.cost > extra:
                 continue
-        best = min(open_ones, key=lambda one: (load(one, live) / (one.slots * one.weight), one.id))
+        best = min(open_ones, key=lambda one: (weight(one, job, live), one.id))
         return job, name, best, part in stopped
     return None
 

@@ -42,6 +42,7 @@ def make_live(job, *, executor="x", class_name=None, started_at=0.0):
         limits=job.limits,
         shared=job.shared,
         workflow=job.workflow,
+        by_worker=job.by_worker,
     )
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -22,6 +23,7 @@ from scheduling.core.types import Executor, Job, Live, Pool, Reason
 from tests.scheduling.core.capacity_reference import RESERVE, may_run, place_all
 
 NOW = 1000.0
+BUSY = Reason.EXECUTOR_BUSY
 
 
 def make_job(name, cost=1, **changes):
@@ -39,8 +41,8 @@ def make_job(name, cost=1, **changes):
     )
 
 
-def make_executor(name="x", slots=100, models=()):
-    return Executor(id=name, kinds=frozenset(), slots=slots, models=frozenset(models))
+def make_executor(name="x", slots=100, models=(), seats=None):
+    return Executor(id=name, kinds=frozenset(), slots=slots, models=frozenset(models), seats=seats)
 
 
 class Bench:
@@ -48,7 +50,7 @@ class Bench:
 
     def __init__(self, pool, executors=None, caps=None, *, easy=False):
         self.pool, self.executors = pool, executors or [make_executor()]
-        self.use, self.live, self.busy, self.counts = Use(), {}, {}, {}
+        self.use, self.live, self.busy, self.counts, self.manned = Use(), {}, {}, {}, {}
         self.room = Room(
             now=NOW,
             pool=pool,
@@ -59,6 +61,7 @@ class Bench:
             caps=caps or {},
             reserve_classes=frozenset(RESERVE),
             backfill=easy,
+            manned=self.manned,
         )
 
     def start(self, job, class_name="normal", executor="x", started_at=NOW):
@@ -74,6 +77,7 @@ class Bench:
         )
         self.use.add(job.cost, uses_reserve=class_name in RESERVE)
         self.busy[executor] = self.busy.get(executor, 0) + 1
+        self.manned[executor] = self.manned.get(executor, 0) + job.by_worker
         for key in (*job.limits, *job.shared):
             self.counts[key] = self.counts.get(key, 0) + 1
 
@@ -86,10 +90,20 @@ class Bench:
         for job, class_name in order:
             answer = self.test(walk, job, class_name)
             if isinstance(answer, Fit):
-                executor = choose([one for one in self.executors if may_run(job, one)], self.busy)
+                executor = self.choose(job)
                 self.start(job, class_name, executor.id)
                 placed.append((job.id, executor.id, answer.backfilled))
         return placed
+
+    def choose(self, job):
+        """Choose as a cycle does: for what needs no worker, an executor has all its seats."""
+        by_worker = job.by_worker
+        free = [
+            one if by_worker else replace(one, slots=one.most)
+            for one in self.executors
+            if may_run(job, one) and self.room.takes(one, by_worker=by_worker)
+        ]
+        return choose(free, self.manned if by_worker else self.busy)
 
 
 def test_the_reserve_is_free_for_those_who_may_use_it_only():
@@ -248,6 +262,25 @@ def test_only_the_first_stopped_head_is_protected():
     assert bench.test(walk, make_job("short", 1, expected_s=50), "incident") == Fit(backfilled=True)
 
 
+def test_what_needs_no_worker_passes_what_waits_for_one_and_takes_no_more_than_the_seats():
+    bench = Bench(Pool(id="p", budget=9), [make_executor(slots=1, seats=3)])
+    walk, call = Walk(bench.room), {"by_worker": False}
+    bench.start(make_job("a"))
+    assert bench.test(walk, make_job("b")) == Skip(BUSY)
+    for name in ("c", "d"):
+        assert bench.test(walk, make_job(name, **call)) == Fit()
+        bench.start(make_job(name, **call))
+    assert bench.test(walk, make_job("e", **call)) == Skip(BUSY)
+    bench.manned["x"] = 0
+    assert bench.test(Walk(bench.room), make_job("f")) == Skip(BUSY)
+
+
+def test_a_room_that_counts_no_workers_apart_takes_all_that_runs_for_theirs():
+    room = replace(Bench(Pool(id="p", budget=9)).room, manned=None, busy={"x": 1})
+    assert not room.takes(make_executor(slots=1, seats=2), by_worker=True)
+    assert room.takes(make_executor(slots=1, seats=2), by_worker=False)
+
+
 KEYS = [("user", "u"), ("user", "v")]
 SHARED = [("key", "k"), ("key", "l")]
 
@@ -257,7 +290,7 @@ def benches(draw):
     reserve = draw(st.integers(0, 3))
     pool = Pool(id="p", budget=draw(st.integers(reserve + 1, 10)), reserve=reserve)
     executors = [
-        make_executor(name, draw(st.integers(0, 3)), models)
+        make_executor(name, draw(st.integers(0, 2)), models, draw(st.sampled_from([None, 2, 4])))
         for name, models in (("x", ["m"]), ("y", ["m", "n"]), ("z", ["n"]))
     ]
     caps = {key: draw(st.integers(0, 3)) for key in (*KEYS, *SHARED) if draw(st.booleans())}
@@ -271,6 +304,7 @@ def benches(draw):
             model=draw(st.sampled_from(["", "m", "n", "none"])),
             limits=tuple(key for key in KEYS if draw(st.booleans())),
             shared=tuple(key for key in SHARED if draw(st.booleans())),
+            by_worker=draw(st.booleans()),
             expected_s=float(draw(st.integers(1, 5))),
         )
         jobs.append((job, class_name))
@@ -315,8 +349,7 @@ def test_a_backfilled_job_never_moves_the_planned_start_of_the_head(case):
             head = (job.cost, class_name in RESERVE)
             planned = shadow_of(head[0], bench.room, uses_reserve=head[1]).at
         if isinstance(answer, Fit) and answer.backfilled:
-            able = [one for one in case.executors if may_run(job, one)]
-            bench.start(job, class_name, choose(able, bench.busy).id)
+            bench.start(job, class_name, bench.choose(job).id)
             assert shadow_of(head[0], bench.room, uses_reserve=head[1]).at <= planned
 
 

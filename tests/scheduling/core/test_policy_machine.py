@@ -21,7 +21,10 @@ class PoolMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        executors = [make_executor("x", 2, ["m"]), make_executor("y", 3, ["m", "n"])]
+        executors = [
+            make_executor("x", 2, ["m"], seats=3),
+            make_executor("y", 1, ["m", "n"], seats=4),
+        ]
         self.state = make_state(
             6,
             1,
@@ -38,8 +41,9 @@ class PoolMachine(RuleBasedStateMachine):
         model=st.sampled_from(["", "m", "n", "none"]),
         limited=st.booleans(),
         locked=st.booleans(),
+        by_worker=st.booleans(),
     )
-    def submit(self, cost, tenant, class_name, model, limited, locked):
+    def submit(self, cost, tenant, class_name, model, limited, locked, by_worker):
         self.made += 1
         job = make_job(
             f"j{self.made}",
@@ -52,6 +56,7 @@ class PoolMachine(RuleBasedStateMachine):
             limits=(KEY,) if limited else (),
             shared=(LOCK,) if locked else (),
             expected_s=float(cost),
+            by_worker=by_worker,
         )
         self.waiting[job.id] = job
         self.state.wait(job)
@@ -106,6 +111,10 @@ class PoolMachine(RuleBasedStateMachine):
         assert state.use.reserved == sum(one.cost for one in live if one.class_name == "incident")
         assert state.use.total == sum(one.cost for one in live)
         assert +Counter(state.busy) == Counter(one.executor for one in live)
+        assert +Counter(state.manned) == Counter(one.executor for one in live if one.by_worker)
+        for one in state.executors.values():
+            assert state.busy.get(one.id, 0) <= one.most
+            assert state.manned.get(one.id, 0) <= one.slots
         counts = Counter(key for one in live for key in (*one.limits, *one.shared))
         assert state.limits.counts == counts
 

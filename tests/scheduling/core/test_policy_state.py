@@ -199,3 +199,39 @@ def test_a_key_without_a_cap_takes_its_scopes_default_while_it_has_live_jobs():
     assert limits.caps == {ann: 3, bob: 1, ("user", "eve"): 1}
     limits.give([bob])
     assert limits.counts == {ann: 1, key: 1, ("user", "eve"): 1}
+
+
+def test_what_needs_no_worker_is_found_behind_all_that_waits_for_one():
+    executors = [make_executor("x", 0, seats=2)]
+    jobs = [make_job("a"), make_job("b", by_worker=False), make_job("c", by_worker=False)]
+    state = make_state(9, jobs=jobs, executors=executors)
+    assert state.has_free_slot()
+    assert placed(state) == ["b", "c"]
+    assert not state.has_free_slot()
+    assert waits(state, 0.0, 9) == {"a": Reason.EXECUTOR_BUSY}
+    state.end("b")
+    assert not state.has_free_slot()
+    state.wait(make_job("d", by_worker=False))
+    assert [one.spot.job.id for one in cycle(state.first(9), 0.0)] == ["d"]
+    state.leave("d")
+    assert not state.has_free_slot()
+
+
+def test_a_copy_of_the_front_knows_the_unmanned_jobs_of_the_front_alone():
+    executors = [make_executor("x", 0, seats=2)]
+    state = make_state(9, jobs=[make_job("a")], executors=executors)
+    state.load([make_job("b", by_worker=False)], 0.0)
+    assert state.has_free_slot()
+    assert not state.first(1).has_free_slot()
+    assert state.first(2).has_free_slot()
+
+
+def test_an_unmanned_job_that_asks_for_something_else_is_known_by_that():
+    executors = [make_executor("x", 0, ["m"], seats=1)]
+    state = make_state(9, executors=executors)
+    state.wait(make_job("a", by_worker=False, model="n"))
+    assert not state.has_free_slot()
+    state.wait(make_job("b", by_worker=False, model="n"))
+    state.leave("b")
+    state.wait(make_job("a", by_worker=False, model="m"))
+    assert placed(state) == ["a"]

@@ -1,0 +1,56 @@
+"""How many may wait at once: long polls and streams of one process, and of one caller in it."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from scheduling.api.problems import Problem
+
+RETRY_S = 2
+
+
+class Places:
+    """So many places in all, of which one caller may have a part."""
+
+    def __init__(self, *, most: int, of_one: int) -> None:
+        """Begin with all free."""
+        self._most = most
+        self._of_one = of_one
+        self._taken: Counter[str] = Counter()
+        self._lock = threading.Lock()
+
+    def take(self, who: str) -> bool:
+        """Take a place; False, and nothing taken, when there is none for that caller."""
+        with self._lock:
+            if self._taken.total() >= self._most or self._taken[who] >= self._of_one:
+                return False
+            self._taken[who] += 1
+            return True
+
+    def give_back(self, who: str) -> None:
+        """Give a place back."""
+        with self._lock:
+            self._taken[who] -= 1
+            if self._taken[who] <= 0:
+                del self._taken[who]
+
+    @contextmanager
+    def held(self, who: str) -> Iterator[None]:
+        """Hold a place inside the block; raises a 429 `Problem` when there is none."""
+        if not self.take(who):
+            raise too_many()
+        try:
+            yield
+        finally:
+            self.give_back(who)
+
+
+def too_many() -> Problem:
+    """Return the problem of a caller who finds no place to wait in."""
+    return Problem(
+        429,
+        "too_many_waiting",
+        f"Too many wait here already; ask without waiting, or again in {RETRY_S} seconds.",
+        headers={"Retry-After": str(RETRY_S)},
+    )

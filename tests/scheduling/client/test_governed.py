@@ -1,0 +1,207 @@
+"""A governed client: the same answer as without, and a slot, a bill and an end for every call."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from billing.reports import cost_of_job
+from scheduling.client.errors import NotAdmitted, SlotTimeout
+from scheduling.client.governed import governed
+from scheduling.client.outcomes import class_of, completed, told_usage
+from scheduling.client.scheduler import Scheduler
+from scheduling.client.slot import slot_now
+from scheduling.executors.contract import ErrorClass, Source
+from scheduling.kinds.contract import Estimate
+from scheduling.models import Attempt, Job
+from tests.scheduling.factories import make_budget
+
+WHERE: dict[str, Any] = {"tenant": "acme", "workspace": "main", "workflow": "build"}
+HELLO = [{"role": "user", "content": "hello there"}]
+
+
+def answer(**usage: Any) -> SimpleNamespace:
+    """An answer as a client library gives it: objects, not mappings."""
+    details = SimpleNamespace(cached_tokens=10)
+    told = SimpleNamespace(
+        prompt_tokens=100, completion_tokens=50, prompt_tokens_details=details, **usage
+    )
+    return SimpleNamespace(usage=told, choices=["hi"])
+
+
+def attempt() -> Attempt:
+    return Attempt.objects.select_related("job").latest("id")
+
+
+def test_the_answer_comes_back_and_its_usage_is_booked(
+    scheduler: Scheduler, governor: None
+) -> None:
+    asked: list[Any] = []
+
+    def client(*args: Any, **kwargs: Any) -> Any:
+        asked.append((args, kwargs, slot_now()))
+        return answer()
+
+    complete = governed(client, **WHERE, name="ann", purpose="greet", timeout_s=10)
+    assert complete("x", model="small", messages=HELLO).choices == ["hi"]
+    (args, kwargs, slot), row = asked[0], attempt()
+    assert (args, kwargs) == (("x",), {"model": "small", "messages": HELLO})
+    assert (slot.executor, slot.attempt, slot_now()) == ("gpu", row.id, None)
+    assert (row.state, row.job.state, row.job.submitted_by) == ("complete", "done", "ann")
+    assert row.usage["input_total"] == 100
+    assert row.usage["cached_read"] == 10
+    assert row.usage["output_total"] == 50
+    assert row.job.payload["purpose"] == "greet"
+    assert cost_of_job(row.job_id).total > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "error_class"),
+    [
+        (ValueError("secret-key-123"), "internal"),
+        (KeyboardInterrupt(), "canceled"),
+        (SystemExit(), "canceled"),
+        (TimeoutError(), "timeout"),
+        (ConnectionRefusedError(), "unreachable"),
+    ],
+)
+def test_whatever_the_client_raises_goes_on_and_the_slot_is_free(
+    scheduler: Scheduler, governor: None, fault: BaseException, error_class: str
+) -> None:
+    def client(**_: Any) -> None:
+        raise fault
+
+    with pytest.raises(type(fault)):
+        governed(client, **WHERE, timeout_s=10)(messages=HELLO)
+    row = attempt()
+    assert (row.job.state, row.job.reason) == ("failed", "execution_error")
+    assert row.error_class == error_class
+    assert "secret" not in str(row.message) + str(row.job.error)
+    governed(lambda **_: answer(), **WHERE, timeout_s=10)(messages=HELLO)
+    assert attempt().job.state == "done"
+
+
+def test_calls_wait_for_their_slots_and_all_get_one(scheduler: Scheduler, governor: None) -> None:
+    lock, now, most = threading.Lock(), [0], [0]
+
+    def client(**_: Any) -> Any:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        threading.Event().wait(0.1)
+        with lock:
+            now[0] -= 1
+        return answer()
+
+    complete = governed(client, **WHERE, timeout_s=30)
+
+    def run() -> None:
+        try:
+            complete(messages=HELLO)
+        finally:
+            connections.close_all()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert Job.objects.filter(state="done").count() == 8
+    assert most[0] == 2
+
+
+def test_a_call_without_a_budget_is_not_made(scheduler: Scheduler, acme: Any) -> None:
+    make_budget(acme, "0.0000001")
+    made: list[int] = []
+    complete = governed(lambda **_: made.append(1), **WHERE, timeout_s=0.3)
+    with pytest.raises((NotAdmitted, SlotTimeout)):
+        complete(messages=HELLO)
+    assert made == []
+    assert not Job.objects.filter(state__in=["queued", "running", "deferred"]).exists()
+
+
+async def test_a_coroutine_function_is_governed_as_one(
+    scheduler: Scheduler, governor: None
+) -> None:
+    async def client(**_: Any) -> Any:
+        await asyncio.sleep(0)
+        assert slot_now() is not None
+        return answer()
+
+    complete = governed(client, **WHERE, timeout_s=10)
+    found = await asyncio.gather(*(complete(messages=HELLO) for _ in range(3)))
+    assert [one.choices for one in found] == [["hi"]] * 3
+    states = await asyncio.to_thread(lambda: closed(lambda: set(Job.objects.values_list("state"))))
+    assert states == {("done",)}
+
+
+async def test_a_canceled_coroutine_gives_its_slot_back(
+    scheduler: Scheduler, governor: None
+) -> None:
+    began = asyncio.Event()
+
+    async def client(**_: Any) -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(governed(client, **WHERE, timeout_s=10)(messages=HELLO))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    row = await asyncio.to_thread(lambda: closed(attempt))
+    assert (row.job.state, row.error_class) == ("failed", "canceled")
+
+
+def closed(act: Any) -> Any:
+    try:
+        return act()
+    finally:
+        connections.close_all()
+
+
+def test_an_answer_that_tells_no_usage_costs_what_was_expected() -> None:
+    expected = Estimate(input_tokens=7, output_tokens=9)
+    for silent in (None, "text", {}, {"usage": None}, SimpleNamespace(usage="much")):
+        usage = completed(silent, expected, elapsed_s=1.5).usage
+        assert (usage.input_total, usage.output_total) == (7, 9)
+        assert usage.output_source is Source.ESTIMATED
+        assert str(usage.worker_seconds) == "1.5"
+
+
+def test_a_usage_is_read_from_mappings_and_objects_alike() -> None:
+    class Modelled:
+        def __init__(self) -> None:
+            self.prompt_tokens, self.completion_tokens = 3, 4
+
+    for told in ({"usage": {"prompt_tokens": 3, "completion_tokens": 4}},
+                 SimpleNamespace(usage=Modelled())):  # fmt: skip
+        assert told_usage(told) == {"prompt_tokens": 3, "completion_tokens": 4}
+
+
+@pytest.mark.parametrize(
+    ("status", "error_class"),
+    [(429, ErrorClass.RATE_LIMITED), (401, ErrorClass.UNAUTHORIZED), (503, ErrorClass.PROVIDER_ERROR),
+     (400, ErrorClass.INVALID_REQUEST)],
+)  # fmt: skip
+def test_the_status_of_a_clients_error_says_its_class(status: int, error_class: ErrorClass) -> None:
+    direct, wrapped = RuntimeError(), RuntimeError()
+    direct.status_code = status  # type: ignore[attr-defined]
+    wrapped.response = SimpleNamespace(status_code=status)  # type: ignore[attr-defined]
+    assert class_of(direct) is class_of(wrapped) is error_class
+
+
+def test_the_estimate_is_made_of_the_messages_and_the_limit(
+    scheduler: Scheduler, governor: None
+) -> None:
+    complete = governed(lambda **_: answer(), **WHERE, timeout_s=10)
+    complete(messages=[*HELLO, SimpleNamespace(role="assistant")], max_tokens=40)
+    job = attempt().job
+    assert job.output_tokens == 40
+    assert job.input_tokens > 10
+    governed(lambda **_: answer(), **WHERE, timeout_s=10, input_tokens=5, output_tokens=6)()
+    job = attempt().job
+    assert (job.input_tokens, job.output_tokens, job.model) == (5, 6, "")
