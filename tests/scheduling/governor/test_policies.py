@@ -66,8 +66,8 @@ def test_what_runs_in_a_class_that_is_gone_is_shown_in_the_default_one(
     number = make_policy(classes=[{"name": "normal"}])
     desk.turn()
     header = published(desk, closed)
-    assert (header.policy, header.classes) == (number, ["normal"])
-    assert [(one.job, one.job_class) for one in header.running] == [(str(job.id), 0)]
+    assert (header.policy, header.classes) == (number, ["review", "normal"])
+    assert [(one.job, one.job_class) for one in header.running] == [(str(job.id), 1)]
 
 
 def test_decisions_name_the_policy_and_the_lever_that_they_were_made_under(
