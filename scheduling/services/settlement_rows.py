@@ -78,7 +78,8 @@ WITH due AS MATERIALIZED (
         ORDER BY seq LIMIT %s FOR UPDATE SKIP LOCKED
     ) j
 )
-UPDATE scheduling_job j SET wake_at = %s FROM due WHERE j.id = due.id
+UPDATE scheduling_job j SET wake_at = %s
+FROM due WHERE j.id = due.id AND j.id = ANY(ARRAY(SELECT id FROM due))
 """
 _ATTEMPT_WIDTH = 7
 """So many of the columns are the attempt's; the next is the job's id."""

@@ -1,14 +1,20 @@
 """People with sessions, a clean read model, and sockets as a browser opens them."""
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import msgspec
 import pytest
 from channels.testing import WebsocketCommunicator
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.sessions.backends.db import SessionStore
+from django.core.management import call_command
+from django.test import override_settings
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import sync_playwright
 
 from scheduling import snapshot
 from scheduling.cockpit import consumer, views
@@ -19,9 +25,10 @@ from scheduling.cockpit.routing import socket_application
 from scheduling.events import valkey_client
 from tenants.models import Membership, Tenant, Workspace
 from tests.scheduling.cockpit.boards import POOL, Story
+from tests.scheduling.cockpit.pages import CHROMIUM, FLAGS, PASSWORD, Server
 
+_epochs = itertools.count(2)
 Publish: TypeAlias = Callable[[Story, int], None]
-PASSWORD = "correct-horse-battery"  # noqa: S105 - a test's own password
 
 
 class People:
@@ -75,13 +82,45 @@ def fresh(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def publish() -> Publish:
-    """Write a version of the order as the governor does."""
+def publish(request: pytest.FixtureRequest) -> Publish:
+    """Write a version of the order as the governor does.
+
+    For the one server of all tests each test is a leader of its own: it shows nothing of an earlier.
+    """
+    epoch = next(_epochs) if "server" in request.fixturenames else None
 
     def write(story: Story, seq: int) -> None:
-        snapshot.write(valkey_client(), story.header(seq), story.rows())
+        header = story.header(seq)
+        if epoch is not None:
+            header = msgspec.structs.replace(header, epoch=epoch)
+        snapshot.write(valkey_client(), header, story.rows())
 
     return write
+
+
+@pytest.fixture(scope="session")
+def daphne(tmp_path_factory: pytest.TempPathFactory, django_db_setup: None) -> Iterator[Server]:
+    """One server for all tests of pages: to start one takes seconds. `server` starts it."""
+    static = tmp_path_factory.mktemp("static")
+    with override_settings(STATIC_ROOT=static):
+        call_command("collectstatic", interactive=False, verbosity=0)
+    server = Server(static)
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def server(people: People, daphne: Server) -> Server:
+    daphne.start()
+    return daphne
+
+
+@pytest.fixture
+def chromium(server: Server) -> Iterator[Chromium]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
 
 
 def session_of(user: Any) -> str:

@@ -13,13 +13,11 @@ from billing.services.prices import cost_rule_publish
 from billing.services.usage import Settlement
 from tenants.models import Workspace
 from tests.billing.conftest import settle
-from tests.scheduling.cockpit import test_browser
 from tests.scheduling.cockpit.boards import mixed
 from tests.scheduling.cockpit.conftest import People, Publish
-from tests.scheduling.cockpit.test_browser import DESK, Server, Visitor
+from tests.scheduling.cockpit.pages import DESK, NEEDS_CHROMIUM, Server, Visitor
 
-pytestmark = test_browser.pytestmark
-static, server, chromium = test_browser.static, test_browser.server, test_browser.chromium
+pytestmark = NEEDS_CHROMIUM
 BY = {"acting_user": "t", "reason": "t"}
 
 

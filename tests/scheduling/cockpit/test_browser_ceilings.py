@@ -12,15 +12,14 @@ from billing.models import Budget
 from billing.services.budgets import Ceiling, budget_set
 from scheduling.models import Job, Limit, Pool
 from tenants.models import AuditEntry, Membership, Tenant, Workspace
-from tests.scheduling.cockpit import test_browser, test_levers
+from tests.scheduling.cockpit import test_levers
 from tests.scheduling.cockpit.boards import Story
 from tests.scheduling.cockpit.conftest import People, Publish
-from tests.scheduling.cockpit.test_browser import DESK, Server, Visitor
+from tests.scheduling.cockpit.pages import DESK, NEEDS_CHROMIUM, Server, Visitor
 from tests.scheduling.cockpit.test_levers import Levers, asked
 from tests.scheduling.factories import WHO, make_executor, make_price
 
-pytestmark = test_browser.pytestmark
-static, server, chromium = test_browser.static, test_browser.server, test_browser.chromium
+pytestmark = NEEDS_CHROMIUM
 story, board = test_levers.story, test_levers.board
 
 

@@ -4,13 +4,11 @@ import pytest
 from django.urls import reverse
 from playwright.sync_api import Browser, expect
 
-from tests.scheduling.cockpit import test_browser
 from tests.scheduling.cockpit.conftest import People
-from tests.scheduling.cockpit.test_browser import DESK, Server, Visitor
+from tests.scheduling.cockpit.pages import DESK, NEEDS_CHROMIUM, Server, Visitor
 from tests.scheduling.factories import make_policy
 
-pytestmark = test_browser.pytestmark
-static, server, chromium = test_browser.static, test_browser.server, test_browser.chromium
+pytestmark = NEEDS_CHROMIUM
 
 
 @pytest.fixture

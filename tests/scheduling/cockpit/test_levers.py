@@ -15,23 +15,9 @@ from tenants.controls import control_number
 from tenants.models import AuditEntry, Membership, Tenant, Workspace
 from tests.scheduling.cockpit.boards import Story, job_id, mixed
 from tests.scheduling.cockpit.conftest import People, Publish
-from tests.scheduling.cockpit.test_browser import (
-    CHROMIUM,
-    DESK,
-    Server,
-    Visitor,
-    chromium,
-    server,
-    static,
-)
+from tests.scheduling.cockpit.pages import DESK, NEEDS_CHROMIUM, Server, Visitor
 from tests.scheduling.factories import make_policy
 
-__all__ = ["chromium", "server", "static"]
-
-slow = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="needs Chromium: apt-get install chromium"),
-]
 CLASSES = ["incident", "expedite", "critical", "normal", "batch"]
 
 
@@ -94,7 +80,7 @@ def board(story: Story, publish: Publish, server: Server, chromium: Browser) -> 
 class TestInTheBrowser:
     """An operator at work."""
 
-    pytestmark = slow
+    pytestmark = NEEDS_CHROMIUM
 
     def test_a_job_is_paused_and_a_tenant_held_with_a_reason(self, board: Visitor) -> None:
         levers = Levers(board)

@@ -12,7 +12,8 @@ from django.urls import reverse
 from scheduling.events import valkey_client
 from tenants.models import Membership
 from tests.scheduling.cockpit.boards import job_id, mixed
-from tests.scheduling.cockpit.conftest import PASSWORD, People, Publish
+from tests.scheduling.cockpit.conftest import People, Publish
+from tests.scheduling.cockpit.pages import PASSWORD
 
 PLAIN_STATIC = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
