@@ -69,6 +69,7 @@ RAISES = "    401    200+    200+   404       404      403    404    404    404"
 UPS = "       401    200+    403    403       403      403    403    403    403"
 HOOKS = "     401    201+    201+   403       403      403    403    403    404"
 HOOK = "      401    200+    200+   404       404      404    404    404    404"
+REVIEWS = "   401    200+    200+   403       200+     404    403    404    404"
 OPEN = "      200    200     200    200       200      200    200    200    200"
 NOTHING = "   404    404     404    404       404      404    404    404    404"
 
@@ -90,6 +91,12 @@ CALLS = [
     get(f"{API}jobs/JOB/explain", SEES_JOB),
     get(f"{API}jobs/JOB/events", "401 200 200 200 200 404 200 404 404"),
     get(f"{API}jobs/JOB/decisions", "401 200 200 200 200 404 200 404 404"),
+    get(f"{API}reviews", "401 200+ 200+ 200 200+ 200 200 200 200"),
+    get(f"{API}reviews", "401 200+ 200+ 200 200+ 404 200 200 404", tenant="hush"),
+    post(f"{API}reviews/REVIEW/claim", REVIEWS),
+    post(f"{API}reviews/REVIEW/accept", REVIEWS, note="good"),
+    post(f"{API}reviews/REVIEW/reject", REVIEWS, note="bad"),
+    post(f"{API}reviews/TAKEN/release", "401 409 409 403 409 404 403 404 404"),
     get(f"{API}queue", ORDER, tenant="hush"),
     get(f"{API}pools", ANY_MEMBER),
     get(f"{API}executors", "401 200+ 200+ 200+ 200+ 200 200+ 200 200"),
@@ -154,6 +161,7 @@ CALLS = [
     get("login/", "200 302 302 302 302 302 302 302 302"),
     get("costs/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),
     get("costs/export/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),
+    get("reviews/", "302 200+ 200+ 403 200+ 403 403 200 200"),
     get("healthz", OPEN),
     get("readyz", "503 503 503 503 503 503 503 503 503"),
     post("logout/", "302 302 302 302 302 302 302 302 302"),

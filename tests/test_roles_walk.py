@@ -36,7 +36,8 @@ from scheduling.cockpit.routing import socket_application
 from scheduling.controls.jobs import jobs_cancel, jobs_pause
 from scheduling.controls.policies import policy_draft
 from scheduling.controls.raises import LimitIncrease, limit_raise
-from scheduling.models import Executor, PolicyVersion
+from scheduling.models import Executor, Job, PolicyVersion
+from scheduling.services.reviews import review_claim
 from tenants.controls import control_number
 from tenants.ids import new_id
 from tenants.limits import workspace_limit
@@ -51,8 +52,10 @@ from tests.scheduling.factories import (
     make_policy,
     make_pool,
     make_price,
+    make_reviewers,
     make_tenant,
     make_workflow,
+    place,
     submit,
 )
 
@@ -86,6 +89,7 @@ def scene() -> Workspace:
     make_price(output="1")
     pool = make_pool("main")
     make_executor(pool, "main-sim")
+    make_reviewers(pool)
     make_tenant("other", pool)
     hush = make_tenant("hush", pool).tenant
     make_workflow(hush, pool, "hush-build")
@@ -115,6 +119,8 @@ def things(web: Workspace) -> dict[str, str]:
     now = timezone.now()
     jobs_pause(job_ids=[jobs[1]], **WHO)
     jobs_cancel(job_ids=[jobs[2]], now=now, **WHO)
+    reviews = [lying(job) for job in submit(web, 2, workflow="hush-build", review=True)]
+    review_claim(job_id=reviews[1], reviewer="somebody", now=now)
     budget = make_budget(web, "5", scope="workspace", scope_id=web.id)
     increase = Increase(extra=Decimal(1), ends_at=now + timedelta(hours=1))
     raised = budget_escalate(budget_id=budget, increase=increase, now=now, **WHO)
@@ -127,6 +133,8 @@ def things(web: Workspace) -> dict[str, str]:
         "JOB": jobs[0],
         "PAUSED": jobs[1],
         "ENDED": jobs[2],
+        "REVIEW": reviews[0],
+        "TAKEN": reviews[1],
         "BUDGET": budget,
         "RAISE": raised.id,
         "UPLIFT": uplift.id,
@@ -135,6 +143,13 @@ def things(web: Workspace) -> dict[str, str]:
         "RETIRED": PolicyVersion.objects.filter(state="retired")[0].number,
     }
     return {name: str(one) for name, one in made.items()} | {"SOON": str(increase.ends_at)}
+
+
+def lying(job: Job) -> Any:
+    """Put a job before the reviewers; return its id."""
+    Job.objects.filter(id=job.id).update(phase="review", result={"text": "done"})
+    place(job, executor=Executor.objects.get(kind="human"), cost=0, job_class="review")
+    return job.id
 
 
 @pytest.fixture
@@ -177,7 +192,9 @@ def test_every_route_and_method_is_in_the_table():
         for method in methods(pattern)
     }
     some = str(new_id())
-    ids = dict.fromkeys(("JOB", "PAUSED", "ENDED", "BUDGET", "RAISE", "UPLIFT", "HOOK"), some)
+    ids = dict.fromkeys(
+        ("JOB", "PAUSED", "ENDED", "REVIEW", "TAKEN", "BUDGET", "RAISE", "UPLIFT", "HOOK"), some
+    )
     ids |= {"DRAFT": "2", "RETIRED": "1"}
     walked = {(resolve(address(call, ids)).route, call.method) for call in CALLS}
     framework = {("login/", "POST"), ("login/", "PUT")}  # the same for everybody

@@ -86,7 +86,7 @@ def _draft(job: Job, catalogue: Catalogue) -> Draft:
         job=copy(job),
         workflow=job.workflow,
         rule=rule or ClassRule(name=job.job_class),
-        cost=job.cost or job.workflow.cost,
+        cost=(job.cost or job.workflow.cost) if job.phase == Phase.WORK else 0,
         not_before=job.wake_at if job.reason == Reason.NOT_BEFORE else None,
         bound_by_quota=True,
         open_dependencies=open_dependencies([job.id])[job.id],
@@ -94,13 +94,14 @@ def _draft(job: Job, catalogue: Catalogue) -> Draft:
 
 
 def _let_in(job: Job, asked: Draft, catalogue: Catalogue, now: datetime) -> Facts:
+    is_work = job.phase == Phase.WORK
     return Facts(
         now=now.timestamp(),
         cost=asked.cost,
         most=ceiling(core_pool(job.pool), uses_reserve=asked.rule.uses_reserve),
-        deadline=job.deadline.timestamp() if job.deadline else None,
+        deadline=job.deadline.timestamp() if job.deadline and is_work else None,
         expires_at=expires_at_of(job),
-        tenant_held=catalogue.settings.held and job.phase == Phase.WORK,
+        tenant_held=catalogue.settings.held and is_work,
         open_dependencies=max(asked.open_dependencies, int(job.reason == Reason.DEPENDENCY)),
     )
 

@@ -55,15 +55,19 @@ function show(page) {
   setUtc(isUtc()); // what has come shows its times as the rest does
 }
 
+// Give an item what the server says of it now; what is unfolded and written stays.
 function swap(child, item) {
   const open = [...child.querySelectorAll("details")].map((fold) => fold.open);
-  const fresh = document.adoptNode(item);
-  fresh.querySelectorAll("details").forEach((fold, at) => (fold.open = open[at] ?? false));
-  fresh.dataset.key = fresh.dataset.job;
-  const [from, to] = [one("textarea", child), one("textarea", fresh)];
-  if (from && to) to.value = from.value;
-  child.replaceWith(fresh);
-  if (child.dataset.turned) to?.focus();
+  const note = one("textarea", child)?.value ?? "";
+  const turned = child.dataset.turned;
+  for (const { name } of [...child.attributes]) child.removeAttribute(name);
+  for (const { name, value } of item.attributes) child.setAttribute(name, value);
+  child.dataset.key = child.dataset.job;
+  child.replaceChildren(...document.adoptNode(item).childNodes);
+  child.querySelectorAll("details").forEach((fold, at) => (fold.open = open[at] ?? false));
+  const field = one("textarea", child);
+  if (field) field.value = note;
+  if (turned) field?.focus();
 }
 
 async function act(form, deed) {

@@ -60,6 +60,7 @@ def end(scene: Scene) -> Finding:
         sentence=reason_sentence(job.reason),
         facts={
             "state": job.state,
+            "outcome": job.outcome,
             "at": job.finished_at,
             "tries": job.tries,
             "most": job.max_attempts,

@@ -15,13 +15,23 @@ from scheduling.controls.executors import executor_enable
 from scheduling.controls.limits import limit_set
 from scheduling.core.policy.document import to_dict
 from scheduling.core.policy.settings import BacklogCaps, Policy
+from scheduling.core.states import WorkOutcome
 from scheduling.core.types import Reason
 from scheduling.governor import glance
 from scheduling.models import Decision, Executor, Job, PolicyVersion, Pool
+from scheduling.services.reviews import Judgement, review_judge
 from tenants.controls import tenant_weight
 from tenants.limits import workspace_limit
 from tests.scheduling.api.conftest import Caller, World, job
-from tests.scheduling.factories import WHO, place
+from tests.scheduling.factories import (
+    WHO,
+    done,
+    make_reviewers,
+    make_worker,
+    place,
+    running,
+    settle,
+)
 
 TOKENS = {"seconds": 1, "tokens": {"input": 1_000_000, "output": 0}}
 
@@ -216,6 +226,39 @@ def canceled(stage: Stage) -> str:
 
 def finished(stage: Stage) -> str:
     return stage.ended("done", Reason.FINISHED)
+
+
+def reviewed(stage: Stage, *, slots: int = 1, **more: Any) -> str:
+    """Submit a job that needs a review and do its work."""
+    make_reviewers(stage.world.pool, slots=slots)
+    name = stage.submit(review=True, **more)
+    attempt = running(
+        Job.objects.get(id=name), make_worker(), executor=Executor.objects.get(slug="sim")
+    )
+    settle([attempt], done())
+    return name
+
+
+def in_review(stage: Stage) -> str:
+    name = reviewed(stage)
+    lies = {"cost": 0, "job_class": "review", "fence": 2, "expected_s": 900.0}
+    place(Job.objects.get(id=name), executor=Executor.objects.get(kind="human"), **lies)
+    return name
+
+
+def accepted(stage: Stage) -> str:
+    return _judged(stage, WorkOutcome.ACCEPTED)
+
+
+def rejected(stage: Stage) -> str:
+    return _judged(stage, WorkOutcome.REJECTED)
+
+
+def _judged(stage: Stage, verdict: WorkOutcome) -> str:
+    name = in_review(stage)
+    judgement = Judgement(verdict=verdict, note="so it is")
+    review_judge(job_id=UUID(name), reviewer="rita", judgement=judgement, now=timezone.now())
+    return name
 
 
 def requeued(stage: Stage) -> str:

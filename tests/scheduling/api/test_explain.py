@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from scheduling.core.policy.explain import Check
 from scheduling.core.types import Reason
+from scheduling.models import Job
+from tenants.controls import tenant_weight
 from tests.scheduling.api import explain_ways as ways
 from tests.scheduling.api.conftest import Caller, World
 from tests.scheduling.api.explain_ways import Stage
@@ -149,6 +153,18 @@ CASES = {
     ),
     Reason.CANCELED: Case(ways.canceled, Check.END, "fails", "canceled", {"state": "canceled"}),
     Reason.FINISHED: Case(ways.finished, Check.END, "passed", "It finished", {"state": "done"}),
+    Reason.REVIEW: Case(
+        ways.in_review, Check.RUN, "passed", "waits for a reviewer's verdict",
+        {"executor": "main-reviewers", "state": "dispatched", "units": 0, "overdue": False},
+    ),
+    Reason.ACCEPTED: Case(
+        ways.accepted, Check.END, "passed", "A reviewer accepted its work",
+        {"state": "done", "outcome": "accepted"},
+    ),
+    Reason.REJECTED: Case(
+        ways.rejected, Check.END, "passed", "A reviewer rejected its work",
+        {"state": "done", "outcome": "rejected"},
+    ),
     Reason.REQUEUED: Case(ways.requeued, Check.READMISSION, "waits", "was put back"),
 }  # fmt: skip
 
@@ -199,3 +215,21 @@ def test_checks_stand_in_their_order_and_end_with_the_one_that_speaks(stage, rea
         stop = statuses.index(spoke[0])
         assert set(statuses[:stop]) <= {"passed"}
         assert set(statuses[stop + 1 :]) <= {"not_reached"}
+
+
+def test_a_review_that_waits_for_a_reviewer_is_bound_by_nothing_of_its_work(stage):
+    lies = ways.in_review(stage)
+    name = stage.submit(review=True)
+    soon = timezone.now() + timedelta(seconds=30)
+    Job.objects.filter(id=name).update(
+        state="queued", phase="review", reason="review", deadline=soon - timedelta(minutes=1),
+        started_at=timezone.now(), fence=1, cost=999,
+    )  # fmt: skip
+    tenant_weight(tenant_id=stage.world.acme.id, weight=0, acting_user="o", reason="r")
+    found = told(stage.web, name)
+    assert (found["reason"], found["sentence"]) == (
+        "executor_busy", "All slots of the executors that can run it are taken. 1 executor may run it.",
+    )  # fmt: skip
+    order = next(one for one in found["checks"] if one["check"] == "order")
+    assert (order["facts"]["class"], order["facts"]["place"]) == ("review", 1)
+    assert told(stage.web, lies)["reason"] == "review"
