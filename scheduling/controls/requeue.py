@@ -14,7 +14,8 @@ from scheduling.core.types import Reason
 from scheduling.models import Job
 
 REQUEUE_COLUMNS = (
-    "state", "reason", "outcome", "cancel_requested", "step", "tries", "result", "error",
+    "state", "reason", "outcome", "cancel_requested", "step", "step_fence", "checkpoint", "tries",
+    "result", "error",
     "submitted_at", "deadline", "wake_at", "started_at", "finished_at",
 )  # fmt: skip
 
@@ -39,6 +40,7 @@ def requeue(job: Job, now: datetime) -> Step:
     job.state = job_move(job_move(state, JobEvent.REQUEUE), JobEvent.DEFER)
     job.reason, job.outcome = Reason.REQUEUED, "unreviewed"
     job.cancel_requested, job.step, job.tries = False, 0, 0
+    job.step_fence, job.checkpoint = job.fence, None
     job.result = job.error = job.started_at = job.finished_at = None
     job.submitted_at = job.wake_at = now
     if _has_passed(job, now):
@@ -53,6 +55,8 @@ def _lost(job: Job, now: datetime) -> Iterator[str]:
         yield f"The count of its {job.tries} failed attempts."
     if job.error is not None:
         yield "Its last error; the attempts keep theirs."
+    if job.step:
+        yield f"The {job.step} steps that it had done; they are done anew."
     if job.result is not None:
         yield "The part of a result that it left."
     if _has_passed(job, now):

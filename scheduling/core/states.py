@@ -42,6 +42,7 @@ class JobEvent(StrEnum):
     READMIT = "readmit"
     PLACE = "place"
     FINISH = "finish"
+    STEP = "step"
     RETRY = "retry"
     REQUEUE = "requeue"
     WAIT = "wait"
@@ -75,6 +76,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (_S.QUEUED, _E.EXPIRE): _S.EXPIRED,
     (_S.QUEUED, _E.FAIL): _S.FAILED,
     (_S.RUNNING, _E.FINISH): _S.DONE,
+    (_S.RUNNING, _E.STEP): _S.QUEUED,
     (_S.RUNNING, _E.RETRY): _S.WAITING,
     (_S.RUNNING, _E.WAIT): _S.WAITING,
     (_S.RUNNING, _E.REQUEUE): _S.QUEUED,

@@ -43,6 +43,8 @@ class Reason(StrEnum):
     NEVER_FITS = "never_fits"
     NOT_BEFORE = "not_before"
     DEPENDENCY = "dependency"
+    WAITING_ON_CHILD = "waiting_on_child"
+    STEP_DONE = "step_done"
     RETRY_WAIT = "retry_wait"
     RETRY_BUDGET = "retry_budget"
     CIRCUIT_OPEN = "circuit_open"

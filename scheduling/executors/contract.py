@@ -106,8 +106,24 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Next:
+    """Work that goes on after this attempt: its step is done, another one follows.
+
+    `checkpoint` is all that the next step needs to know; it is stored with the settlement. `waits`:
+    the next step comes when every job that this one has submitted has ended.
+    """
+
+    checkpoint: Mapping[str, Any]
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The end of one attempt. `error_class` is None exactly when the status is complete.
+
+    `next` makes a complete attempt the end of a step and not of the job; `result` is then what the
+    job has so far. `ceiling` says in a sentence which of its ceilings stops a job whose attempt is
+    complete.
 
     `message` is one short line without secrets, fit for the submitter's eyes. `retry_after_s` is
     the provider's own wish in seconds. `partial_text` is what had arrived of an answer that did
@@ -121,6 +137,8 @@ class Outcome:
     retry_after_s: float | None = None
     result: dict[str, Any] | None = field(default=None, repr=False)
     partial_text: str = field(default="", repr=False)
+    next: Next | None = field(default=None, repr=False)
+    ceiling: str = ""
 
     @property
     def retryable(self) -> bool:

@@ -7,7 +7,8 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - a tenant's oldest deferred jobs, asked by each settlement: `job_deferred`, partial;
 - a tenant's or workspace's list, newest first: `job_of_tenant`, `job_of_workspace`;
 - a workflow's last runs: `job_of_workflow`;
-- backlog counts for admission: `job_backlog`, partial on waiting states.
+- backlog counts for admission: `job_backlog`, partial on waiting states;
+- the children of a job, by the step and the call that asked for them: `job_child_once`, partial.
 Each index is written several times in a job's life, so no foreign key has one that another covers.
 """
 
@@ -35,6 +36,11 @@ OUTCOMES = ["accepted", "rejected", "unreviewed"]
 
 class Job(models.Model):
     """`seq` is the arrival number; `fence` numbers its placements; `tries` counts failures.
+
+    A placement is (job, step, try). `step` numbers the steps that are done, `step_fence` is the
+    fence at which the present one began, and `tries` counts the failures of that one alone.
+    `checkpoint` is what the last step left to the next one. `parent` is the job whose work
+    submitted it, `parent_call` the step and call that did ("3.0"), `depth` the ancestors above it.
 
     `cost` None takes the workflow's present cost. `changed` is the transaction that last
     changed what the governor must take up: every writer but the governor's dispatch sets it to
@@ -69,6 +75,13 @@ class Job(models.Model):
     changed = XactField(db_default=CurrentXact(), editable=False)
     fence = models.PositiveIntegerField(default=0)
     step = models.PositiveIntegerField(default=0)
+    step_fence = models.PositiveIntegerField(default=0)
+    checkpoint = models.JSONField(null=True)
+    parent = models.ForeignKey(
+        "self", models.SET_NULL, null=True, db_index=False, related_name="children"
+    )
+    parent_call = models.CharField(max_length=40, blank=True, default="")
+    depth = models.PositiveSmallIntegerField(default=0)
     tries = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField()
     idempotent = models.BooleanField(default=True)
@@ -115,6 +128,11 @@ class Job(models.Model):
             ),
             models.CheckConstraint(
                 condition=~Q(state="running") | Q(fence__gte=1), name="job_running_has_fence"
+            ),
+            models.UniqueConstraint(
+                fields=["parent", "parent_call"],
+                condition=Q(parent__isnull=False),
+                name="job_child_once",
             ),
         ]
         indexes: ClassVar = [

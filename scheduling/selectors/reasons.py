@@ -20,6 +20,8 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.NEVER_FITS: "It costs more units than its class can ever have in this pool.",
     Reason.NOT_BEFORE: "Its not-before time has not come yet.",
     Reason.DEPENDENCY: "It waits for a job that it depends on.",
+    Reason.WAITING_ON_CHILD: "It waits for jobs that it has submitted itself, and holds no slot.",
+    Reason.STEP_DONE: "A step of it is done; it stands in the order again for the next one.",
     Reason.RETRY_WAIT: "An attempt failed; it waits a moment before the next one.",
     Reason.RETRY_BUDGET: "An attempt failed and the provider's retry budget is used up.",
     Reason.CIRCUIT_OPEN: "The executors that can run it fail too often and are being rested.",

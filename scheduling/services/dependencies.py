@@ -2,7 +2,8 @@
 
 A job waits until every job that it names has ended as it needs. As the last one does, it is queued,
 in the same transaction; as one ends otherwise, it is canceled, and so is what waits for it in turn.
-Only jobs that exist can be named, so nothing waits for itself.
+Only jobs that exist can be named, so nothing waits for itself. A flow comes to wait for the jobs
+that it has submitted itself in the same way, for their end of any kind.
 
 Theory of the locks. Who submits locks the rows that it names, so that none of them ends between the
 look and the storing. Who ends a job has its row, then locks its dependants in the order of arrival,
@@ -50,7 +51,8 @@ ORDER BY j.seq, d.id FOR UPDATE OF j
 _MEET = "UPDATE scheduling_jobdependency SET open = false WHERE id = ANY(%s)"
 _QUEUE = """
 UPDATE scheduling_job j SET state = 'queued', reason = 'in_order', changed = pg_current_xact_id()
-WHERE j.id = ANY(%s::uuid[]) AND j.state = 'waiting' AND j.reason = 'dependency'
+WHERE j.id = ANY(%s::uuid[]) AND j.state = 'waiting'
+  AND j.reason IN ('dependency', 'waiting_on_child')
   AND NOT EXISTS (SELECT 1 FROM scheduling_jobdependency d WHERE d.job_id = j.id AND d.open)
 RETURNING j.id, j.tenant_id
 """

@@ -1,11 +1,12 @@
 """What follows from the end of an attempt: pure rules on plain values.
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
-worker reports (the result is kept as evidence, the usage is charged); a complete one is done; a
-lost worker's job goes by the policy for lost work; else the retry rule speaks.
+worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
+queued again where it was but a step, or failed where a ceiling stops it; a lost worker's job goes
+by the policy for lost work; else the retry rule speaks.
 
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
-again may be what kills it, so `LOST_LIMIT` placements above its tries are the most it gets.
+again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from scheduling.core.policy.settings import OnLost, Policy
 from scheduling.core.retry import Failure, decide
 from scheduling.core.states import AttemptState, JobEvent, JobState, job_move
 from scheduling.core.types import Reason
-from scheduling.executors.contract import ErrorClass, Outcome, Status
+from scheduling.executors.contract import ErrorClass, Next, Outcome, Status
 
 LOST_LIMIT = 10
 
@@ -29,19 +30,31 @@ _ATTEMPT_STATE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """How far a job has come when an attempt of it ends."""
+    """How far a job has come when an attempt of it ends.
+
+    `tries` are the failures of its present step, which began when its fence stood at `step_fence`.
+    """
 
     cancel_requested: bool
     tries: int
     fence: int
+    step_fence: int
     max_attempts: int
     idempotent: bool
     deadline: datetime | None
 
+    @property
+    def placements(self) -> int:
+        """How often the present step has been placed."""
+        return self.fence - self.step_fence
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """The states that follow, the event's name, and when a waiting job wakes (epoch seconds)."""
+    """The states that follow, the event's name, and when a waiting job wakes (epoch seconds).
+
+    `stepped`: the next placement is another step's.
+    """
 
     attempt_state: AttemptState
     job_state: JobState
@@ -49,6 +62,7 @@ class Ending:
     reason: Reason
     tries: int
     wake_at: float | None = None
+    stepped: bool = False
 
     @property
     def final(self) -> bool:
@@ -64,13 +78,7 @@ def ending_of(
     if course.cancel_requested:
         return _canceled(state, course)
     if outcome.status is Status.COMPLETE:
-        return Ending(
-            attempt_state=state,
-            job_state=job_move(JobState.RUNNING, JobEvent.FINISH),
-            event="finished",
-            reason=Reason.FINISHED,
-            tries=course.tries,
-        )
+        return _complete(outcome, state, course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
 
 
@@ -79,7 +87,7 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     if course.cancel_requested:
         return _canceled(AttemptState.LOST, course)
     on_lost = policy.on_lost_idempotent if course.idempotent else policy.on_lost_other
-    again = on_lost is OnLost.REQUEUE and course.fence < course.max_attempts + LOST_LIMIT
+    again = on_lost is OnLost.REQUEUE and course.placements < course.max_attempts + LOST_LIMIT
     event = JobEvent.REQUEUE if again else JobEvent.FAIL
     return Ending(
         attempt_state=AttemptState.LOST,
@@ -87,6 +95,34 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
         event="requeued" if again else "failed",
         reason=Reason.WORKER_LOST,
         tries=course.tries,
+    )
+
+
+def _complete(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
+    event, name, reason = JobEvent.FINISH, "finished", Reason.FINISHED
+    if outcome.ceiling:
+        event, name, reason = JobEvent.FAIL, "failed", Reason.HARD_CEILING
+    elif outcome.next is not None:
+        return _step(outcome.next, state)
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, event),
+        event=name,
+        reason=reason,
+        tries=course.tries,
+    )
+
+
+def _step(following: Next, state: AttemptState) -> Ending:
+    """Queue the job for its next step; one that waits for its children is told to wait first."""
+    event = JobEvent.WAIT if following.waits else JobEvent.STEP
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, event),
+        event="stepped",
+        reason=Reason.WAITING_ON_CHILD if following.waits else Reason.STEP_DONE,
+        tries=0,
+        stepped=True,
     )
 
 
@@ -117,7 +153,7 @@ def _failed(
             retryable=error.retryable or given_up,
             counts_as_try=error.counts_as_try,
             tries=course.tries,
-            unreached=max(0, course.fence - 1 - course.tries),
+            unreached=max(0, course.placements - 1 - course.tries),
             max_attempts=course.max_attempts,
             deadline=course.deadline.timestamp() if course.deadline else None,
             retry_after_s=outcome.retry_after_s,

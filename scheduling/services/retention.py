@@ -24,6 +24,7 @@ ORDER BY seq LIMIT %s FOR UPDATE SKIP LOCKED
 _DEPENDENCIES = """
 DELETE FROM scheduling_jobdependency WHERE job_id = ANY(%s) OR on_id = ANY(%s)
 """
+_ORPHAN = "UPDATE scheduling_job SET parent_id = NULL WHERE parent_id = ANY(%s)"
 _TABLES = ("scheduling_jobevent", "scheduling_decision", "scheduling_attempt")
 
 
@@ -40,5 +41,6 @@ def jobs_forget(*, before: datetime, limit: int = SET_ROWS) -> int:
         for table in _TABLES:
             cursor.execute(f"DELETE FROM {table} WHERE job_id = ANY(%s)", [ids])  # noqa: S608 (constants)
         cursor.execute(_DEPENDENCIES, [ids, ids])
+        cursor.execute(_ORPHAN, [ids])
         cursor.execute("DELETE FROM scheduling_job WHERE id = ANY(%s)", [ids])
     return len(ids)

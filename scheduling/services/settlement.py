@@ -10,7 +10,7 @@ it was paid for.
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -31,6 +31,7 @@ from scheduling.services.circuits import circuits_move
 from scheduling.services.dependencies import (
     dependants_lock,
     dependants_settle,
+    open_dependencies,
     version_and_waited,
 )
 from scheduling.services.endings import Ending, ending_of, ending_of_lost
@@ -80,7 +81,8 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
         (fresh if _is_live(one, by_id[one.attempt_id]) else stale).append(one)
     version, waited = version_and_waited({one.id for one in fresh})
     policy = active_policy(version)
-    closings = [_closing(one, by_id[one.attempt_id].outcome, policy, now) for one in fresh]
+    outcomes = _heard(fresh, by_id)
+    closings = [_closing(one, outcomes[one.attempt_id], policy, now) for one in fresh]
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
@@ -95,6 +97,27 @@ def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, bool]:
     """Return the jobs that end with this set, and whether each is done."""
     final = (one for one in closings if one.ending.final)
     return {one.locked.id: one.ending.job_state is JobState.DONE for one in final}
+
+
+def _heard(
+    fresh: Sequence[Locked], by_id: Mapping[uuid.UUID, Report]
+) -> dict[uuid.UUID, Outcome | None]:
+    """Return the outcomes by attempt; a step whose jobs have all ended has nothing to wait for.
+
+    A job that ends while its parent is locked here comes to it afterwards, and finds it waiting.
+    """
+    outcomes = {one.attempt_id: by_id[one.attempt_id].outcome for one in fresh}
+    waiting = {
+        one.attempt_id: one.id
+        for one in fresh
+        if (outcome := outcomes[one.attempt_id]) and outcome.next and outcome.next.waits
+    }
+    still = open_dependencies(waiting.values()) if waiting else {}
+    for attempt_id, job_id in waiting.items():
+        outcome = outcomes[attempt_id]
+        if outcome and outcome.next and job_id not in still:
+            outcomes[attempt_id] = replace(outcome, next=replace(outcome.next, waits=False))
+    return outcomes
 
 
 def _is_live(locked: Locked, report: Report) -> bool:
@@ -164,7 +187,7 @@ def _settlement(locked: Locked, outcome: Outcome | None, ending: Ending | None) 
         final=ending is not None and ending.final,
         kind="incurred" if complete else "wasted",
         failure_class="" if complete else _failure_class(heard),
-        is_try=complete or _counts(heard),
+        is_try=(complete and not locked.step) or _counts(heard),
         source_event=ATTEMPT_EVENT if ending else LATE_EVENT,
     )
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from billing.services.sets import array, columns
+from scheduling.core.types import Reason
 from scheduling.executors.contract import Outcome, Usage
 from scheduling.services.endings import Course, Ending
 from tenants.prepared import prepared
@@ -26,7 +27,7 @@ LOST = "The worker was lost."
 # all jobs in the order of arrival and look for the attempts among them.
 _LOCK = """
 SELECT j.id, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
-    j.fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
+    j.fence, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
     a.cost, a.charge, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
     coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) AS model,
@@ -45,10 +46,10 @@ WITH closing AS MATERIALIZED (
     SELECT * FROM unnest(
         %s::uuid[], %s::text[], %s::text[], %s::text[], %s::jsonb[], %s::numeric[], %s::bigint[],
         %s::uuid[], %s::text[], %s::text[], %s::jsonb[], %s::jsonb[], %s::int[],
-        %s::timestamptz[], %s::bool[], %s::text[]
+        %s::timestamptz[], %s::bool[], %s::text[], %s::int[], %s::jsonb[]
     ) AS x(
         attempt, attempt_state, class, message, usage, spend, due,
-        job, state, reason, result, error, tries, wake, final, outcome
+        job, state, reason, result, error, tries, wake, final, outcome, stepped, checkpoint
     )
 ), ended AS (
     UPDATE scheduling_attempt a SET state = x.attempt_state, error_class = x.class,
@@ -58,6 +59,8 @@ WITH closing AS MATERIALIZED (
 UPDATE scheduling_job j SET state = x.state, reason = x.reason,
     result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
     finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome,
+    step = j.step + x.stepped, step_fence = CASE WHEN x.stepped = 1 THEN j.fence ELSE j.step_fence END,
+    checkpoint = coalesce(x.checkpoint, j.checkpoint),
     changed = pg_current_xact_id()
 FROM closing x WHERE j.id = x.job AND j.id = ANY(%s::uuid[])
 """
@@ -96,6 +99,7 @@ class Locked(Course):
     mission_id: uuid.UUID | None
     submitted_by: str
     state: str
+    step: int
     attempt_id: uuid.UUID
     attempt_fence: int
     attempt_state: str
@@ -175,6 +179,8 @@ def _job_row(one: Closing) -> tuple[object, ...]:
         None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
         ending.final,
         "accepted" if _is_accepted(one) else "unreviewed",
+        int(ending.stepped),
+        _checkpoint(one),
     )
 
 
@@ -192,9 +198,17 @@ def _result(outcome: Outcome | None) -> str | None:
     return json.dumps({"partial_text": outcome.partial_text}) if outcome.partial_text else None
 
 
+def _checkpoint(one: Closing) -> str | None:
+    if one.outcome is None or one.outcome.next is None or not one.ending.stepped:
+        return None
+    return json.dumps(one.outcome.next.checkpoint)
+
+
 def _error(outcome: Outcome | None) -> str | None:
     if outcome is None:
         return json.dumps({"class": "lost", "message": LOST})
+    if outcome.ceiling:
+        return json.dumps({"class": Reason.HARD_CEILING, "message": outcome.ceiling})
     if outcome.error_class is None:
         return None
     return json.dumps({"class": outcome.error_class, "message": outcome.message})

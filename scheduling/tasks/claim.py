@@ -22,7 +22,7 @@ from tenants.prepared import prepared
 _CLAIM = """
 WITH mine AS MATERIALIZED (
     SELECT a.id, a.fence, j.id AS job, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
-        j.output_tokens, j.max_spend, j.max_tokens, e.slug, e.kind AS executor_kind, e.slots,
+        j.output_tokens, j.max_spend, j.max_tokens, j.step, j.checkpoint, e.slug, e.kind AS executor_kind, e.slots,
         e.endpoint, e.models_offered
     FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence)
     CROSS JOIN LATERAL (SELECT * FROM scheduling_attempt WHERE id = x.id OFFSET 0) a
@@ -55,6 +55,8 @@ class Claimed:
     output_tokens: int
     max_spend: Decimal | None
     max_tokens: int | None
+    step: int
+    checkpoint: dict[str, Any] | None
     executor: str
     executor_kind: str
     slots: int
@@ -77,7 +79,7 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
     (attempt, fence, job, kind, payload, model, idempotent, *rest) = row
-    tokens_in, tokens_out, max_spend, max_tokens, *executor = rest
+    tokens_in, tokens_out, max_spend, max_tokens, step, checkpoint, *executor = rest
     slug, executor_kind, slots, endpoint, models = executor
     return Claimed(
         attempt_id=attempt,
@@ -91,6 +93,8 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         output_tokens=tokens_out,
         max_spend=max_spend,
         max_tokens=max_tokens,
+        step=step,
+        checkpoint=None if checkpoint is None else json.loads(checkpoint),
         executor=slug,
         executor_kind=executor_kind,
         slots=slots,

@@ -17,6 +17,8 @@ const SHORT = {
   never_fits: ["ban", "Never fits"],
   not_before: ["timer", "Not before its time"],
   dependency: ["link", "Waits for another job"],
+  waiting_on_child: ["link", "Waits for its own jobs"],
+  step_done: ["clock", "Waits for its next step"],
   retry_wait: ["rotate-cw", "Waits to retry"],
   retry_budget: ["rotate-cw", "Retry budget is used up"],
   circuit_open: ["unplug", "Circuit is open"],

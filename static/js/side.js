@@ -106,7 +106,7 @@ const LOOKS = {
   finished: ["ok", "circle-check"], done: ["ok", "circle-check"], started: ["", "play"], placed: ["", "play"],
   dispatched: ["", "play"], queued: ["", "list-ordered"], admitted: ["", "list-ordered"], deferred: ["warn", "timer"],
   denied: ["bad", "ban"], failed: ["bad", "circle-x"], lost: ["bad", "unplug"], expired: ["bad", "hourglass"],
-  requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
+  stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
 };
 // A reason that only repeats the event is not said twice.
 const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);

@@ -22,6 +22,10 @@ def test_a_job_goes_from_queued_by_running_to_done():
     assert job_move(JobState.RUNNING, JobEvent.FINISH) is JobState.DONE
 
 
+def test_a_step_that_is_done_stands_in_the_order_again():
+    assert job_move(JobState.RUNNING, JobEvent.STEP) is JobState.QUEUED
+
+
 def test_a_flow_job_waits_between_its_steps_and_comes_back():
     waiting = job_move(JobState.RUNNING, JobEvent.WAIT)
     assert job_move(waiting, JobEvent.WAKE) is JobState.QUEUED
