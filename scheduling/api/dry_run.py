@@ -11,11 +11,11 @@ from scheduling.api.problems import invalid, unavailable
 from scheduling.api.scope import workspace_for
 from scheduling.api.serializers import DecisionSerializer
 from scheduling.api.submissions import WORKSPACE, WrongValue, submission_read, workspace_named
-from scheduling.api.submit import rights_of
 from scheduling.api.writes import body_of
 from scheduling.models import Decision, PolicyVersion
 from scheduling.services.drafts import FieldError, Refused, Submission
 from scheduling.services.rehearsal import job_rehearse
+from scheduling.services.rights import rights_of
 from tenants.models import Workspace
 from tenants.rbac import Permission, Principal
 

@@ -14,13 +14,12 @@ from scheduling.api.writes import problem_answer
 from scheduling.core.states import JobState
 from scheduling.core.types import Reason
 from scheduling.models import Decision, Job, PolicyVersion
-from scheduling.models.workflow import RISKS
-from scheduling.selectors.policy import active_policy
-from scheduling.services.drafts import Refused, Rights, Submission
+from scheduling.services.drafts import Refused, Submission
 from scheduling.services.idempotency import Answer
+from scheduling.services.rights import rights_of
 from scheduling.services.submission import Accepted, jobs_submit
 from tenants.models import Workspace
-from tenants.rbac import Principal, asking_levels, job_types
+from tenants.rbac import Principal
 
 SHORTEST_RETRY_S = 1
 FULL = (Reason.BACKLOG_FULL, Reason.SHED)
@@ -42,22 +41,6 @@ def submit(
         raise unavailable(
             "No scheduling policy is published, so nothing can be submitted"
         ) from None
-
-
-def rights_of(principal: Principal, workspace: Workspace) -> Rights:
-    """Return what a principal may ask for in a workspace by the policy in force.
-
-    Raises `PolicyVersion.DoesNotExist`.
-    """
-    tenant, space = workspace.tenant_id, workspace.id
-    levels = asking_levels(principal, tenant=tenant, workspace=space)
-    policy = active_policy()
-    return Rights(
-        classes=frozenset(rule.name for rule in policy.classes if rule.asked_by in levels),
-        kinds=job_types(principal, tenant=tenant, workspace=space),
-        risks=frozenset(one for one in RISKS if getattr(policy.risk, one).asked_by in levels),
-        above_quota=principal.is_operator,
-    )
 
 
 def answer_of(accepted: Accepted, request: Request) -> Answer:

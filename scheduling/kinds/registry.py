@@ -5,10 +5,11 @@ from types import MappingProxyType
 
 from scheduling.kinds.chat import Chat
 from scheduling.kinds.contract import Kind, ModelKind
+from scheduling.kinds.flow import Flow
 from scheduling.kinds.simulated import Simulated
 from scheduling.kinds.translate import Translate
 
-_ALL: tuple[Kind, ...] = (Chat(), Translate(), Simulated())
+_ALL: tuple[Kind, ...] = (Chat(), Flow(), Translate(), Simulated())
 
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
 

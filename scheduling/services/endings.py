@@ -2,7 +2,7 @@
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
-queued again where it was but a step, or failed where a ceiling stops it; a lost worker's job goes
+queued again where it was but a step; one that a ceiling stops has failed; a lost worker's job goes
 by the policy for lost work; else the retry rule speaks.
 
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
@@ -77,8 +77,12 @@ def ending_of(
     state = _ATTEMPT_STATE[outcome.status]
     if course.cancel_requested:
         return _canceled(state, course)
+    if outcome.ceiling:
+        return _ended(JobEvent.FAIL, Reason.HARD_CEILING, state, course)
     if outcome.status is Status.COMPLETE:
-        return _complete(outcome, state, course)
+        if outcome.next is not None:
+            return _step(outcome.next, state)
+        return _ended(JobEvent.FINISH, Reason.FINISHED, state, course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
 
 
@@ -98,16 +102,11 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     )
 
 
-def _complete(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
-    event, name, reason = JobEvent.FINISH, "finished", Reason.FINISHED
-    if outcome.ceiling:
-        event, name, reason = JobEvent.FAIL, "failed", Reason.HARD_CEILING
-    elif outcome.next is not None:
-        return _step(outcome.next, state)
+def _ended(event: JobEvent, reason: Reason, state: AttemptState, course: Course) -> Ending:
     return Ending(
         attempt_state=state,
         job_state=job_move(JobState.RUNNING, event),
-        event=name,
+        event="finished" if event is JobEvent.FINISH else "failed",
         reason=reason,
         tries=course.tries,
     )

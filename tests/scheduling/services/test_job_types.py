@@ -47,6 +47,7 @@ def only(*job_types: str) -> Rights:
 def test_each_kind_names_a_type_of_job():
     assert {name: kind.permission for name, kind in KINDS.items()} == {
         "chat": Permission.CHAT_USE,
+        "flow": Permission.FLOWS_RUN,
         "translate": Permission.TASKS_RUN,
         "simulated": Permission.TASKS_RUN,
     }

@@ -109,11 +109,11 @@ def test_all_steps_together_are_one_attempt_to_a_budget_of_attempts(
 
 def test_a_worker_gets_the_step_and_what_the_last_one_left(job: Job, worker: int) -> None:
     first = claim(worker, [place(job)])[0]
-    assert (first.step, first.checkpoint) == (0, None)
+    assert (first.step_fence, first.checkpoint) == (0, None)
     settle([first], stepped({"round": 1, "said": "olá"}))
     fresh = job_now()
     second = claim(worker, [place(fresh, fence=2, step=fresh.step)])[0]
-    assert (second.step, second.checkpoint) == (1, {"round": 1, "said": "olá"})
+    assert (second.step_fence, second.checkpoint) == (1, {"round": 1, "said": "olá"})
 
 
 def test_each_step_has_the_tries_of_the_job_for_itself(acme: Workspace, worker: int) -> None:
