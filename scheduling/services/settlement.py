@@ -4,7 +4,8 @@ The rows of a set are locked first, in the order of arrival and each job before 
 that two sets never wait for each other in a circle; the balances, which all jobs of a tenant share,
 are moved last. An attempt that is no longer live, or whose
 fence its job has passed, is stale: it changes nothing, but what it used is booked as wasted, for
-it was paid for.
+it was paid for. An attempt may end a step and not its job: that keeps its reservation then, and its
+checkpoint is stored with the rest.
 """
 
 import random
