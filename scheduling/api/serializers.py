@@ -187,7 +187,7 @@ class JobSerializer(Shown):
     max_attempts = serializers.IntegerField()
     tries = serializers.IntegerField()
     step = serializers.IntegerField(help_text="How many steps are done; a flow has many.")
-    parent = serializers.UUIDField(
+    parent = serializers.UUIDField(  # type: ignore[assignment]
         source="parent_id", allow_null=True, help_text="The job whose work submitted it."
     )
     submitted_by = serializers.CharField()

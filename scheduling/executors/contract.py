@@ -118,11 +118,20 @@ class Next:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unfunded:
+    """Why an attempt did nothing: a budget has no room for it, `until` when (epoch seconds), if by time."""
+
+    sentence: str
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The end of one attempt. `error_class` is None exactly when the status is complete.
 
     `next` makes a complete attempt the end of a step and not of the job; `result` is then what the
-    job has so far. `ceiling` says in a sentence which of its ceilings ends the job with this attempt.
+    job has so far. `ceiling` says in a sentence which of its ceilings ends the job with this attempt;
+    `unfunded` sends it back to admission.
 
     `message` is one short line without secrets, fit for the submitter's eyes. `retry_after_s` is
     the provider's own wish in seconds. `partial_text` is what had arrived of an answer that did
@@ -138,6 +147,7 @@ class Outcome:
     partial_text: str = field(default="", repr=False)
     next: Next | None = field(default=None, repr=False)
     ceiling: str = ""
+    unfunded: Unfunded | None = None
 
     @property
     def retryable(self) -> bool:

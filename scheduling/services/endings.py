@@ -2,7 +2,8 @@
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
-queued again where it was but a step; one that a ceiling stops has failed; a lost worker's job goes
+queued again where it was but a step; one that a ceiling stops has failed; one
+whose next step no budget pays for goes back to admission; a lost worker's job goes
 by the policy for lost work; else the retry rule speaks.
 
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
@@ -14,9 +15,9 @@ from datetime import datetime
 
 from scheduling.core.policy.settings import OnLost, Policy
 from scheduling.core.retry import Failure, decide
-from scheduling.core.states import AttemptState, JobEvent, JobState, job_move
+from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState, job_move
 from scheduling.core.types import Reason
-from scheduling.executors.contract import ErrorClass, Next, Outcome, Status
+from scheduling.executors.contract import ErrorClass, Next, Outcome, Status, Unfunded
 
 LOST_LIMIT = 10
 
@@ -67,7 +68,7 @@ class Ending:
     @property
     def final(self) -> bool:
         """Whether the job has ended with it."""
-        return self.job_state not in (JobState.QUEUED, JobState.WAITING)
+        return self.job_state in ENDED_JOBS
 
 
 def ending_of(
@@ -79,6 +80,8 @@ def ending_of(
         return _canceled(state, course)
     if outcome.ceiling:
         return _ended(JobEvent.FAIL, Reason.HARD_CEILING, state, course)
+    if outcome.unfunded is not None:
+        return _deferred(outcome.unfunded, state, course)
     if outcome.status is Status.COMPLETE:
         if outcome.next is not None:
             return _step(outcome.next, state)
@@ -122,6 +125,18 @@ def _step(following: Next, state: AttemptState) -> Ending:
         reason=Reason.WAITING_ON_CHILD if following.waits else Reason.STEP_DONE,
         tries=0,
         stepped=True,
+    )
+
+
+def _deferred(unfunded: Unfunded, state: AttemptState, course: Course) -> Ending:
+    """Send the job back to admission: what it held is given back, and it is not run unfunded."""
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, JobEvent.GIVE_BACK),
+        event="deferred",
+        reason=Reason.BUDGET,
+        tries=course.tries,
+        wake_at=unfunded.until,
     )
 
 

@@ -87,7 +87,8 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
-    books = book(settlements=booked + late, version=version, released=fallout.lost)
+    given_back = [*fallout.lost, *_unfunded(closings)]
+    books = book(settlements=booked + late, version=version, released=given_back)
     _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
     balances_follow(books)
@@ -119,6 +120,10 @@ def _heard(
         if outcome and outcome.next and job_id not in still:
             outcomes[attempt_id] = replace(outcome, next=replace(outcome.next, waits=False))
     return outcomes
+
+
+def _unfunded(closings: Sequence[Closing]) -> list[uuid.UUID]:
+    return [one.locked.id for one in closings if one.ending.job_state is JobState.DEFERRED]
 
 
 def _is_live(locked: Locked, report: Report) -> bool:

@@ -29,6 +29,7 @@ from scheduling.services.children import (
     children_ends,
     children_submit,
 )
+from scheduling.services.funding import step_unfunded
 from scheduling.services.starts import tool_begin
 from scheduling.tasks.ceilings import Left, bounded, left_of, stopped
 from scheduling.tasks.claim import Claimed
@@ -60,9 +61,9 @@ def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -
     flow = flow_of(claimed.payload)
     own = _Round(claimed=claimed, flow=flow, left=left_of(claimed), cancel=cancel)
     state = _state(own)
-    ceiling = ceiling_hit(state, flow.bounds(claimed.payload), now=time.time())
-    if ceiling:
-        return _with_result(stopped(ceiling), flow, state)
+    nothing = _kept_from(own, state)
+    if nothing is not None:
+        return _with_result(nothing, flow, state)
     request = flow.request(claimed.payload, state)
     asked = bounded(
         replace(work, payload=dict(request), estimate=round_estimate(request)), own.left, claimed
@@ -73,6 +74,17 @@ def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -
     if outcome.status is not Status.COMPLETE or outcome.result is None:
         return _with_result(outcome, flow, state)
     return _after(own, flow.answered(state, outcome.result, serial=claimed.step_fence), outcome)
+
+
+def _kept_from(own: _Round, state: State) -> Outcome | None:
+    """Return the outcome of a round that a ceiling or a budget keeps from beginning."""
+    ceiling = ceiling_hit(state, own.flow.bounds(own.claimed.payload), now=time.time())
+    if ceiling:
+        return stopped(ceiling)
+    if own.claimed.checkpoint is None:
+        return None  # the first round is what was admitted
+    unfunded = step_unfunded(job_id=own.claimed.job_id, now=datetime.now(UTC))
+    return replace(stopped(unfunded.sentence), ceiling="", unfunded=unfunded) if unfunded else None
 
 
 def _state(own: _Round) -> State:

@@ -4,14 +4,17 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.db.models import F
 from django.utils import timezone
 
-from billing.models import LedgerEntry
+from billing.models import Balance, LedgerEntry, Reservation, ReservationLine
+from billing.services.checks import balances_differ
 from scheduling.executors.contract import ErrorClass, Outcome, Status, Usage, Work
 from scheduling.executors.tools import registry
 from scheduling.kinds.contract import ModelAnswer
@@ -20,6 +23,7 @@ from scheduling.kinds.flows import tools
 from scheduling.models import Attempt, Job, JobDependency, JobEvent
 from scheduling.services import children
 from scheduling.services.cancel import job_cancel
+from scheduling.services.readmission import jobs_readmit
 from scheduling.services.submission import Accepted
 from scheduling.tasks import execute, rounds
 from scheduling.tasks.claim import Claimed
@@ -508,3 +512,40 @@ def test_tools_are_not_begun_while_the_work_is_being_stopped(acme: Workspace, wo
     outcome = execute._outcome(claimed, stop, Script(says("", call(expression="1"))))
     assert outcome.next is not None
     assert "being stopped" in outcome.next.checkpoint["messages"][-1]["content"]
+
+
+def test_a_step_that_no_budget_pays_for_goes_back_to_admission_and_on_from_there(
+    acme: Workspace, worker: int
+) -> None:
+    make_budget(acme, "1000", dimension="tokens", window="day")
+    make_budget(acme, "1", dimension="attempts")  # all steps together are one
+    job = flow(acme, payload=flow_payload(max_tokens=100))
+    model = Script(says("so far", call(expression="1"), tokens=450), says("done", tokens=1))
+    assert round_of(job, worker, model).state == "queued"
+    after = round_of(job, worker, model)
+    assert (after.state, after.reason, after.error, len(model.asked)) == (
+        "deferred", "budget", None, 1,
+    )  # fmt: skip
+    assert after.wake_at > timezone.now()
+    assert (after.step, after.result["text"]) == (1, "so far")
+    assert Reservation.objects.get().state == "released"
+    assert Attempt.objects.latest("fence").message.startswith("The tenant's tokens budget")
+    assert list(balances_differ()) == []
+    assert jobs_readmit(now=timezone.now()) == 0
+    later = after.wake_at + timedelta(seconds=1)
+    assert jobs_readmit(now=later) == 1
+    assert Job.objects.get().state == "queued"
+    assert Job.objects.get().checkpoint == after.checkpoint
+
+
+def test_what_a_flow_holds_moves_to_the_present_window_before_its_next_step(
+    acme: Workspace, worker: int
+) -> None:
+    make_budget(acme, "1000", dimension="tokens", window="day")
+    job = flow(acme, payload=flow_payload(max_tokens=100))
+    model = Script(says("", call(expression="1")), says("done"))
+    round_of(job, worker, model)
+    yesterday = F("window_start") - timedelta(days=1)
+    ReservationLine.objects.update(window_start=yesterday)
+    Balance.objects.update(window_start=yesterday)
+    assert round_of(job, worker, model).state == "done"
