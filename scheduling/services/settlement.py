@@ -238,6 +238,8 @@ def _told(closing: Closing, spend: Decimal) -> Told:
     facts: dict[str, Any] = {"fence": locked.fence, "spend": str(spend)}
     if closing.outcome is not None and closing.outcome.error_class:
         facts |= {"error": closing.outcome.error_class, "message": closing.outcome.message}
+    if ending.stepped:
+        facts["step"] = locked.step + 1
     if ending.wake_at is not None:
         facts["retry_at"] = datetime.fromtimestamp(ending.wake_at, tz=UTC).isoformat()
     return Told(

@@ -40,11 +40,12 @@ Dispatch = Callable[[Work], Outcome]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Round:
-    """A claimed round with its kind of flow and what it may still use."""
+    """A claimed round with its kind of flow, and what it may still use of its ceilings."""
 
     claimed: Claimed
     flow: FlowKind
     left: Left
+    ends_at: float
     cancel: Event
 
     @property
@@ -59,8 +60,14 @@ def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -
     Raises the database's errors only before the completion: what was paid for has an outcome.
     """
     flow = flow_of(claimed.payload)
-    own = _Round(claimed=claimed, flow=flow, left=left_of(claimed), cancel=cancel)
-    state = _state(own)
+    state = _state(claimed, flow)
+    own = _Round(
+        claimed=claimed,
+        flow=flow,
+        left=left_of(claimed),
+        ends_at=state["began_at"] + flow.bounds(claimed.payload).seconds,
+        cancel=cancel,
+    )
     nothing = _kept_from(own, state)
     if nothing is not None:
         return _with_result(nothing, flow, state)
@@ -87,14 +94,14 @@ def _kept_from(own: _Round, state: State) -> Outcome | None:
     return replace(stopped(unfunded.sentence), ceiling="", unfunded=unfunded) if unfunded else None
 
 
-def _state(own: _Round) -> State:
+def _state(claimed: Claimed, flow: FlowKind) -> State:
     """Return where the flow stands, with what came of the jobs that it has waited for."""
-    state: State = own.claimed.checkpoint or own.flow.begin(time.time())
-    waited = own.flow.waits_for(state)
+    state: State = claimed.checkpoint or flow.begin(time.time())
+    waited = flow.waits_for(state)
     if not waited:
         return state
     ends = {job: _as_text(end) for job, end in children_ends(waited).items()}
-    return own.flow.told(state, ends)
+    return flow.told(state, ends)
 
 
 def _after(own: _Round, turn: Turn, outcome: Outcome) -> Outcome:
@@ -164,6 +171,8 @@ def _arguments(own: _Round, call: Call) -> dict[str, Any]:
 def _run(own: _Round, call: Call, arguments: Mapping[str, Any]) -> str:
     if own.cancel.is_set():
         raise ToolFault("The work is being stopped; the tool was not run.")
+    if time.time() >= own.ends_at:
+        raise ToolFault("The time of the whole work is over; the tool was not run.")
     if not TOOL_SPECS[call.name].idempotent:
         _begin_once(own, call)
     return replied(call.name, arguments, own.cancel)

@@ -549,3 +549,21 @@ def test_what_a_flow_holds_moves_to_the_present_window_before_its_next_step(
     ReservationLine.objects.update(window_start=yesterday)
     Balance.objects.update(window_start=yesterday)
     assert round_of(job, worker, model).state == "done"
+
+
+def test_tools_are_not_begun_when_the_time_of_the_flow_is_over(
+    acme: Workspace, worker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = flow(acme, payload=flow_payload(max_seconds=60))
+    clock = [1_000.0]
+    monkeypatch.setattr(rounds.time, "time", lambda: clock[0])
+
+    def slow(arguments: Any, _cancel: threading.Event) -> str:
+        clock[0] += 40.0
+        return "slow"
+
+    monkeypatch.setattr(registry, "EFFECTS", {"calculator": slow})
+    after = round_of(job, worker, Script(says("", *[call(expression="1")] * 3)))
+    replies = [one["content"] for one in after.checkpoint["messages"][1:]]
+    assert replies[:2] == ["slow", "slow"]
+    assert "time of the whole work is over" in replies[2]
