@@ -230,6 +230,10 @@ QUEUE_POLICY = env.str("TELEMACHUS_QUEUE_POLICY", default="")
 """Dotted path of a class that replaces admit, order or place (scheduling.core.policy.seam)."""
 WEBHOOK_ALLOW_PRIVATE = env.bool("TELEMACHUS_WEBHOOK_ALLOW_PRIVATE", default=False)
 RESERVATION_LIFE_S = env.float("TELEMACHUS_RESERVATION_LIFE_S", default=86_400.0)
+FLOW_HTTP_HOSTS = env.list("TELEMACHUS_FLOW_HTTP_HOSTS", default=[])
+"""Hosts (or host:port) that the tool `http_get` of flows may read; empty: none."""
+FLOW_FILES_DIR = env.str("TELEMACHUS_FLOW_FILES_DIR", default="")
+"""The one folder whose files the tool `read_file` of flows may read; empty: none."""
 MODEL_API_KEYS = env.dict("TELEMACHUS_MODEL_API_KEYS", default={})
 
 LOGGING = {

@@ -16,7 +16,7 @@ Amounts are in the rule's currency (USD), quantised at 12 decimal places.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, TypeAlias
 
@@ -191,3 +191,18 @@ def _bands(tiers: list[Rate], start: Decimal, quantity: Decimal) -> list[tuple[R
 def _cost(rate: Rate, quantity: Decimal) -> Decimal:
     exact = _EXACT.divide(_EXACT.multiply(quantity, rate.amount), Decimal(rate.per))
     return exact.quantize(PLACES, context=_EXACT)
+
+
+def affordable_output(rule: Rule, asked: Usage, spend: Decimal, *, most: int) -> int:
+    """Return how many tokens of output a sum pays for beside what is asked, from -1 (none) to `most`.
+
+    -1: what is asked costs more than the sum already.
+    """
+    low, high = -1, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if total(price(replace(asked, output_total=middle), rule)[0]) <= spend:
+            low = middle
+        else:
+            high = middle - 1
+    return low

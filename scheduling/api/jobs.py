@@ -172,6 +172,7 @@ def detail_of(job: Job) -> dict[str, Any]:
         "spend": cost_of_job(job.id).total,
         "decision": decision_last(job),
         "after": job.dependencies.all(),
+        "children": job.children.count(),
         "order": place_now(job),
         "attempts": job.attempts.select_related("executor").order_by("fence"),
     }

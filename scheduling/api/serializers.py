@@ -187,6 +187,10 @@ class JobSerializer(Shown):
     idempotent = serializers.BooleanField()
     max_attempts = serializers.IntegerField()
     tries = serializers.IntegerField()
+    step = serializers.IntegerField(help_text="How many steps are done; a flow has many.")
+    parent = serializers.UUIDField(  # type: ignore[assignment]
+        source="parent_id", allow_null=True, help_text="The job whose work submitted it."
+    )
     submitted_by = serializers.CharField()
     submitted_at = serializers.DateTimeField()
     deadline = serializers.DateTimeField(allow_null=True)
@@ -223,6 +227,7 @@ class JobMoreSerializer(Shown):
     spend = MoneyField()
     decision = DecisionSerializer(allow_null=True)
     after = DependencySerializer(many=True)
+    children = serializers.IntegerField(help_text="How many jobs it has submitted itself.")
     order = PlaceSerializer(allow_null=True)
     attempts = AttemptSerializer(many=True)
 

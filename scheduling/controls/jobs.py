@@ -25,7 +25,7 @@ from scheduling.models import Job
 from scheduling.models.job import LIVE
 from scheduling.models.xact import CurrentXact
 from scheduling.selectors.policy import active_policy
-from scheduling.services.cancel import jobs_stop
+from scheduling.services.cancel import below_lock, jobs_stop
 from scheduling.services.stories import Told, events_write
 from tenants.controls import ControlRefused, record_change
 from tenants.models import Workspace
@@ -124,11 +124,12 @@ def jobs_cancel(
     Raises `Job.DoesNotExist`.
     """
 
+    below = below_lock(job_ids)
     jobs = _locked(job_ids)
     before = {job.id: _end(job) for job in jobs}
     ended = {job.id for job in jobs if job.state in ENDED_JOBS - {JobState.CANCELED}}
     going = [job for job in jobs if job.state not in ENDED_JOBS]
-    jobs_stop(jobs=going, acting_user=acting_user, reason=reason, now=now)
+    jobs_stop(jobs=[*below, *going], acting_user=acting_user, reason=reason, now=now)
 
     def told(job: Job) -> Step:
         if job.id in ended:

@@ -44,6 +44,7 @@ class JobEvent(StrEnum):
     PLACE = "place"
     FINISH = "finish"
     STEP = "step"
+    GIVE_BACK = "give_back"
     RETRY = "retry"
     REQUEUE = "requeue"
     WAIT = "wait"
@@ -107,6 +108,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (_S.QUEUED, _E.FAIL): _S.FAILED,
     (_S.RUNNING, _E.FINISH): _S.DONE,
     (_S.RUNNING, _E.STEP): _S.QUEUED,
+    (_S.RUNNING, _E.GIVE_BACK): _S.DEFERRED,
     (_S.RUNNING, _E.RETRY): _S.WAITING,
     (_S.RUNNING, _E.WAIT): _S.WAITING,
     (_S.RUNNING, _E.REQUEUE): _S.QUEUED,

@@ -85,12 +85,19 @@ class Completion:
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         return {
-            **request.params,
+            **self._params(request),
             "model": self._work.model,
             "messages": list(request.messages),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
+
+    def _params(self, request: ModelRequest) -> dict[str, Any]:
+        """The request's own fields, with its output bounded by what the job may still take."""
+        most = self._work.output_limit
+        if most is None:
+            return request.params
+        return {**request.params, "max_tokens": min(most, request.params.get("max_tokens", most))}
 
     def _read(self, response: httpx.Response) -> None:
         if response.status_code != httpx.codes.OK:

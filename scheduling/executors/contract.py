@@ -118,14 +118,22 @@ class Next:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unfunded:
+    """Why an attempt did nothing: a budget has no room for it, `until` when (epoch seconds), if by time."""
+
+    sentence: str
+    until: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """The end of one attempt. `error_class` is None exactly when the status is complete.
 
     `verdict` is a reviewer's on the work of a job (accepted or rejected), with `message` as its note.
 
     `next` makes a complete attempt the end of a step and not of the job; `result` is then what the
-    job has so far. `ceiling` says in a sentence which of its ceilings stops a job whose attempt is
-    complete.
+    job has so far. `ceiling` says in a sentence which of its ceilings ends the job with this attempt;
+    `unfunded` sends it back to admission.
 
     `message` is one short line without secrets, fit for the submitter's eyes. `retry_after_s` is
     the provider's own wish in seconds. `partial_text` is what had arrived of an answer that did
@@ -142,6 +150,7 @@ class Outcome:
     next: Next | None = field(default=None, repr=False)
     ceiling: str = ""
     verdict: str = ""
+    unfunded: Unfunded | None = None
 
     @property
     def retryable(self) -> bool:
@@ -156,7 +165,8 @@ class Work:
     `first_token_timeout_s` counts from the dispatch to the first piece of the answer, comments
     excepted. `idle_timeout_s` is the longest silence once the server has begun to respond.
     `endpoint` and `api_key` are one pair: without an endpoint the executor's own pair is used.
-    `max_spend` (USD) and `max_tokens` are what the submitter lets it take in all.
+    `max_spend` (USD) and `max_tokens` are what the submitter lets it take in all; `output_limit` is
+    the most tokens of output that what is left of them allows.
     """
 
     attempt_id: str
@@ -168,6 +178,7 @@ class Work:
     model: str = ""
     max_spend: Decimal | None = None
     max_tokens: int | None = None
+    output_limit: int | None = None
     endpoint: str | None = None
     api_key: str | None = field(default=None, repr=False)
     connect_timeout_s: float = 3.0

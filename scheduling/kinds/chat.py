@@ -38,9 +38,9 @@ class Chat:
 
     def validate(self, payload: Payload) -> None:
         """Raise `InvalidPayload` with every bad field."""
-        faults = checks.unknown_fields(payload, ("messages", *_OPTIONS))
+        faults = checks.unknown_fields(payload, ("messages", *OPTIONS))
         faults += message_faults(payload.get("messages"))
-        for name, check in _OPTIONS.items():
+        for name, check in OPTIONS.items():
             if payload.get(name) is not None:
                 faults += check(name, payload[name])
         checks.refuse(faults + checks.storable(payload))
@@ -60,7 +60,7 @@ class Chat:
         """The completion; the newer name of the output limit is sent as the one all servers know."""
         params = {
             name: payload[name]
-            for name in _OPTIONS
+            for name in OPTIONS
             if payload.get(name) is not None and name != "max_completion_tokens"
         }
         limit = _output_limit(payload)
@@ -139,7 +139,7 @@ def _object(name: str, value: object) -> list[Fault]:
     return [] if isinstance(value, dict) else [Fault(field=name, sentence="must be an object")]
 
 
-_OPTIONS: dict[str, Callable[[str, object], list[Fault]]] = {
+OPTIONS: dict[str, Callable[[str, object], list[Fault]]] = {
     "max_tokens": _limit,
     "max_completion_tokens": _limit,
     "temperature": _temperature,

@@ -6,10 +6,11 @@ from types import MappingProxyType
 from scheduling.kinds.call import Call
 from scheduling.kinds.chat import Chat
 from scheduling.kinds.contract import Kind, ModelKind, RunsBy
+from scheduling.kinds.flow import Flow
 from scheduling.kinds.simulated import Simulated
 from scheduling.kinds.translate import Translate
 
-_ALL: tuple[Kind, ...] = (Chat(), Call(), Translate(), Simulated())
+_ALL: tuple[Kind, ...] = (Chat(), Flow(), Call(), Translate(), Simulated())
 
 REVIEW = "review"
 """What reviewers do. Nobody submits it: it follows the work that needs it."""

@@ -43,7 +43,8 @@ class Job(models.Model):
     A placement is (job, step, try). `step` numbers the steps that are done, `step_fence` is the
     fence at which the present one began, and `tries` counts the failures of that one alone.
     `checkpoint` is what the last step left to the next one. `parent` is the job whose work
-    submitted it, `parent_call` the step and call that did ("3.0"), `depth` the ancestors above it.
+    submitted it, `parent_call` the call that did ("3.0": the `step_fence` of its step, and the place
+    there), `depth` the number of its ancestors.
 
     `cost` None takes the workflow's present cost. `changed` is the transaction that last
     changed what the governor must take up: every writer but the governor's dispatch sets it to

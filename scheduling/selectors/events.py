@@ -78,6 +78,7 @@ def _note(data: object) -> str:
         return ""
     told = {
         "on {}": data.get("executor"),
+        "step {}": data.get("step") if isinstance(data.get("step"), int) else None,
         "${}": _money(data.get("spend")),
         "by {}": data.get("by"),
     }

@@ -45,8 +45,8 @@ def jobs_visible(principal: Principal) -> QuerySet[Job]:
 
 
 def jobs_list(principal: Principal, narrow: JobFilter) -> QuerySet[Job]:
-    """Return the jobs of a list, without payloads and results."""
-    return jobs_visible(principal).filter(narrow.rows()).defer("payload", "result")
+    """Return the jobs of a list, without their payloads, checkpoints and results."""
+    return jobs_visible(principal).filter(narrow.rows()).defer("payload", "result", "checkpoint")
 
 
 def job_get(principal: Principal, job_id: uuid.UUID) -> Job:

@@ -342,7 +342,7 @@ def _request(judged: Judged, expires_at: datetime) -> ReserveRequest:
         spend=judged.spend,
         tokens=job.input_tokens + job.output_tokens,
         other={
-            "attempts": Decimal(1),
+            "attempts": Decimal(0 if job.step else 1),  # a next step is no new attempt
             "wall_seconds": seconds,
             **{name: Decimal(str(amount)) for name, amount in job.estimate.items()},
         },

@@ -1,12 +1,17 @@
-"""Canceling jobs: at once where nothing runs, at the next boundary where something does."""
+"""Canceling jobs: at once where nothing runs, at the next boundary where something does.
+
+What a job has submitted itself is canceled with it. Who ends a job has its row and then locks who
+waits for it, so the jobs are locked before the ones that submitted them, the deepest first.
+"""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from billing.services.reservations import release
+from billing.services.sets import array
 from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState, Phase, job_move
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
@@ -15,6 +20,14 @@ from scheduling.models.xact import CurrentXact
 from scheduling.services.dependencies import CANCELED, dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
+
+_BELOW = """
+WITH RECURSIVE below AS (
+    SELECT id FROM scheduling_job WHERE parent_id = ANY(%s::uuid[])
+    UNION SELECT j.id FROM below JOIN scheduling_job j ON j.parent_id = below.id
+)
+SELECT id FROM below
+"""
 
 
 class JobEnded(Exception):
@@ -32,11 +45,27 @@ def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetim
 
     A second cancel of a running job changes nothing. Raises `Job.DoesNotExist` and `JobEnded`.
     """
+    below = below_lock([job_id])
     job = Job.objects.select_for_update().get(id=job_id)
     if job.state in ENDED_JOBS:
         raise JobEnded(job)
-    jobs_stop(jobs=[job], acting_user=acting_user, reason=reason, now=now)
+    jobs_stop(jobs=[*below, job], acting_user=acting_user, reason=reason, now=now)
     return job
+
+
+def below_lock(job_ids: Collection[uuid.UUID]) -> list[Job]:
+    """Lock what these jobs, and theirs in turn, have submitted and has not ended.
+
+    Call it before the jobs themselves are locked. Those among `job_ids` are not returned.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_BELOW, [array(job_ids)])
+        ids = [row[0] for row in cursor.fetchall()]
+    if not ids:
+        return []
+    rows = Job.objects.filter(id__in=set(ids) - set(job_ids)).exclude(state__in=ENDED_JOBS)
+    locked = rows.order_by("-depth", "seq").select_for_update(of=("self",))
+    return [job for job in locked if job.state not in ENDED_JOBS]
 
 
 def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: datetime) -> None:

@@ -63,6 +63,15 @@ class Rights:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lineage:
+    """The job whose work submits this one: by which of its calls, and how deep below the first."""
+
+    parent: uuid.UUID
+    call: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """What a submitter asks for. Empty and None take the workflow's or the policy's default.
 
@@ -98,6 +107,7 @@ class Submission:
     max_tokens: int | None = None
     review: bool = False
     after: tuple[After, ...] = ()
+    lineage: Lineage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,6 +286,7 @@ def draft(
     tokens = check.payload(asked.kind, asked.payload)
     if check.errors or workflow is None or rule is None:
         return Refused(errors=tuple(check.errors))
+    lineage = asked.lineage
     related = {"workspace": catalogue.workspace, "workflow": workflow, "mission": mission}
     job = row_new(
         Job,
@@ -311,6 +322,9 @@ def draft(
         submitted_by=submitted_by,
         deadline=asked.deadline,
         expires_at=_expires_at(asked, now),
+        parent_id=lineage.parent if lineage else None,
+        parent_call=lineage.call if lineage else "",
+        depth=lineage.depth if lineage else 0,
     )
     return Draft(
         job=job,

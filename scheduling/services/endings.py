@@ -2,7 +2,8 @@
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
-queued again where it was but a step, or failed where a ceiling stops it; a lost worker's job goes
+queued again where it was but a step; one that a ceiling stops has failed; one
+whose next step no budget pays for goes back to admission; a lost worker's job goes
 by the policy for lost work; else the retry rule speaks.
 
 Work that is done and needs a review is but a step: the review follows, and ends the job as it was
@@ -21,6 +22,7 @@ from datetime import datetime
 from scheduling.core.policy.settings import OnLost, Policy
 from scheduling.core.retry import Failure, decide
 from scheduling.core.states import (
+    ENDED_JOBS,
     AttemptState,
     JobEvent,
     JobState,
@@ -29,7 +31,7 @@ from scheduling.core.states import (
     job_move,
 )
 from scheduling.core.types import Reason
-from scheduling.executors.contract import ErrorClass, Next, Outcome, Status
+from scheduling.executors.contract import ErrorClass, Next, Outcome, Status, Unfunded
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
 
@@ -93,7 +95,7 @@ class Ending:
     @property
     def final(self) -> bool:
         """Whether the job has ended with it."""
-        return self.job_state not in (JobState.QUEUED, JobState.WAITING)
+        return self.job_state in ENDED_JOBS
 
 
 def ending_of(
@@ -105,8 +107,12 @@ def ending_of(
         return _canceled(state, course)
     if course.phase == Phase.REVIEW:
         return _reviewed(outcome.verdict, state)
+    if outcome.ceiling:
+        return _ended(JobEvent.FAIL, Reason.HARD_CEILING, state, course)
+    if outcome.unfunded is not None:
+        return _deferred(outcome.unfunded, state, course)
     if outcome.status is Status.COMPLETE:
-        return _complete(outcome, state, course)
+        return _complete(outcome.next, state, course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
 
 
@@ -130,19 +136,20 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     )
 
 
-def _complete(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
-    event, name, reason = JobEvent.FINISH, "finished", Reason.FINISHED
-    if outcome.ceiling:
-        event, name, reason = JobEvent.FAIL, "failed", Reason.HARD_CEILING
-    elif outcome.next is not None:
-        return _step(outcome.next, state)
-    elif course.needs_review:
+def _complete(following: Next | None, state: AttemptState, course: Course) -> Ending:
+    if following is not None:
+        return _step(following, state)
+    if course.needs_review:
         return _to_review(state)
+    return _ended(JobEvent.FINISH, Reason.FINISHED, state, course)
+
+
+def _ended(event: JobEvent, reason: Reason, state: AttemptState, course: Course) -> Ending:
     done = event is JobEvent.FINISH
     return Ending(
         attempt_state=state,
         job_state=job_move(JobState.RUNNING, event),
-        event=name,
+        event="finished" if done else "failed",
         reason=reason,
         tries=course.tries,
         outcome=WorkOutcome.ACCEPTED if done else WorkOutcome.UNREVIEWED,
@@ -184,6 +191,18 @@ def _step(following: Next, state: AttemptState) -> Ending:
         reason=Reason.WAITING_ON_CHILD if following.waits else Reason.STEP_DONE,
         tries=0,
         stepped=True,
+    )
+
+
+def _deferred(unfunded: Unfunded, state: AttemptState, course: Course) -> Ending:
+    """Send the job back to admission: what it held is given back, and it is not run unfunded."""
+    return Ending(
+        attempt_state=state,
+        job_state=job_move(JobState.RUNNING, JobEvent.GIVE_BACK),
+        event="deferred",
+        reason=Reason.BUDGET,
+        tries=course.tries,
+        wake_at=unfunded.until,
     )
 
 

@@ -1,4 +1,4 @@
-"""What a principal may ask for when it submits, by the policy in force."""
+"""What a submitter may ask for, by its permissions and the policy in force."""
 
 from scheduling.models.workflow import RISKS
 from scheduling.selectors.policy import active_policy
@@ -8,7 +8,7 @@ from tenants.rbac import Principal, asking_levels, job_types
 
 
 def rights_of(principal: Principal, workspace: Workspace) -> Rights:
-    """Return what a principal may ask for in a workspace.
+    """Return what a principal may ask for in a workspace by the policy in force.
 
     Raises `PolicyVersion.DoesNotExist`.
     """

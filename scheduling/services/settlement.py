@@ -4,7 +4,8 @@ The rows of a set are locked first, in the order of arrival and each job before 
 that two sets never wait for each other in a circle; the balances, which all jobs of a tenant share,
 are moved last. An attempt that is no longer live, or whose
 fence its job has passed, is stale: it changes nothing, but what it used is booked as wasted, for
-it was paid for.
+it was paid for. An attempt may end a step and not its job: that keeps its reservation then, and its
+checkpoint is stored with the rest.
 """
 
 import random
@@ -24,7 +25,7 @@ from billing.services.prices import UnpricedModel
 from billing.services.settlement import balances_follow, book
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
-from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, WorkOutcome
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState, WorkOutcome
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
 from scheduling.selectors.policy import active_policy
@@ -89,7 +90,8 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
     _waste_rejected(closings)
-    books = book(settlements=booked + late, version=version, released=fallout.lost)
+    given_back = [*fallout.lost, *_unfunded(closings)]
+    books = book(settlements=booked + late, version=version, released=given_back)
     _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
     balances_follow(books)
@@ -127,6 +129,10 @@ def _heard(
         if outcome and outcome.next and job_id not in still:
             outcomes[attempt_id] = replace(outcome, next=replace(outcome.next, waits=False))
     return outcomes
+
+
+def _unfunded(closings: Sequence[Closing]) -> list[uuid.UUID]:
+    return [one.locked.id for one in closings if one.ending.job_state is JobState.DEFERRED]
 
 
 def _is_live(locked: Locked, report: Report) -> bool:
@@ -242,6 +248,8 @@ def _told(closing: Closing, spend: Decimal) -> Told:
     facts: dict[str, Any] = {"fence": locked.fence, "spend": str(spend)}
     if closing.outcome is not None and closing.outcome.error_class:
         facts |= {"error": closing.outcome.error_class, "message": closing.outcome.message}
+    if ending.stepped:
+        facts["step"] = locked.step + 1
     if locked.reviewer:
         facts |= {"by": locked.reviewer, "note": closing.message}
     if ending.wake_at is not None:

@@ -220,6 +220,6 @@ def _error(outcome: Outcome | None) -> str | None:
         return json.dumps({"class": "lost", "message": LOST})
     if outcome.ceiling:
         return json.dumps({"class": Reason.HARD_CEILING, "message": outcome.ceiling})
-    if outcome.error_class is None:
+    if outcome.error_class is None or outcome.unfunded is not None:
         return None
     return json.dumps({"class": outcome.error_class, "message": outcome.message})

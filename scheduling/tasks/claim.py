@@ -22,7 +22,7 @@ from tenants.prepared import prepared
 _CLAIM = """
 WITH mine AS MATERIALIZED (
     SELECT a.id, a.fence, j.id AS job, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
-        j.output_tokens, j.max_spend, j.max_tokens, j.step, j.checkpoint, e.slug, e.kind AS executor_kind, e.slots,
+        j.output_tokens, j.max_spend, j.max_tokens, j.step_fence, j.checkpoint, e.slug, e.kind AS executor_kind, e.provider, e.slots,
         e.endpoint, e.models_offered
     FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence)
     CROSS JOIN LATERAL (SELECT * FROM scheduling_attempt WHERE id = x.id OFFSET 0) a
@@ -55,10 +55,11 @@ class Claimed:
     output_tokens: int
     max_spend: Decimal | None
     max_tokens: int | None
-    step: int
+    step_fence: int
     checkpoint: dict[str, Any] | None
     executor: str
     executor_kind: str
+    provider: str
     slots: int
     endpoint: str
     models: tuple[str, ...]
@@ -79,8 +80,8 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
 
 def _claimed(row: tuple[Any, ...]) -> Claimed:
     (attempt, fence, job, kind, payload, model, idempotent, *rest) = row
-    tokens_in, tokens_out, max_spend, max_tokens, step, checkpoint, *executor = rest
-    slug, executor_kind, slots, endpoint, models = executor
+    tokens_in, tokens_out, max_spend, max_tokens, step_fence, checkpoint, *executor = rest
+    slug, executor_kind, provider, slots, endpoint, models = executor
     return Claimed(
         attempt_id=attempt,
         fence=fence,
@@ -93,10 +94,11 @@ def _claimed(row: tuple[Any, ...]) -> Claimed:
         output_tokens=tokens_out,
         max_spend=max_spend,
         max_tokens=max_tokens,
-        step=step,
+        step_fence=step_fence,
         checkpoint=None if checkpoint is None else json.loads(checkpoint),
         executor=slug,
         executor_kind=executor_kind,
+        provider=provider,
         slots=slots,
         endpoint=endpoint,
         models=tuple(models),

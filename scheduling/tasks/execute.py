@@ -6,7 +6,7 @@ a run, SystemExit included, its outcome is handed over, so nothing is left runni
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from celery import shared_task
 from celery.signals import (
@@ -27,8 +27,11 @@ from scheduling.executors.contract import (
     status_of,
 )
 from scheduling.executors.registry import SHARED
-from scheduling.kinds.contract import Estimate
+from scheduling.kinds.contract import Estimate, ModelKind
+from scheduling.kinds.registry import KINDS
 from scheduling.services.settlement import Report
+from scheduling.tasks import rounds
+from scheduling.tasks.ceilings import bounded, left_of
 from scheduling.tasks.claim import Claimed, attempts_claim
 from scheduling.tasks.process import Process, leave, present
 from tenants.prepared import prefer_indexes
@@ -85,13 +88,31 @@ def attempts_run(pairs: list[tuple[str, int]]) -> None:
 
 def _run_one(claimed: Claimed, cancel: threading.Event, process: Process) -> None:
     executor = SHARED.get(_spec(claimed))
-    outcome = executor.dispatch(_work(claimed), cancel)
+    try:
+        outcome = _outcome(claimed, cancel, lambda work: executor.dispatch(work, cancel))
+    finally:
+        close_old_connections()
     _hand_over(claimed, outcome, process)
 
 
+def _outcome(
+    claimed: Claimed, cancel: threading.Event, dispatch: Callable[[Work], Outcome]
+) -> Outcome:
+    """Run the work within what is left of the job's own ceilings; a flow's is one round."""
+    work = _work(claimed)
+    if claimed.kind == rounds.KIND:
+        return rounds.round_run(claimed, work, cancel, dispatch)
+    if not isinstance(KINDS.get(claimed.kind), ModelKind):
+        return dispatch(work)
+    asked = bounded(work, left_of(claimed), claimed)
+    return asked if isinstance(asked, Outcome) else dispatch(asked)
+
+
 def _hand_over(claimed: Claimed, outcome: Outcome, process: Process) -> None:
+    """Hand a result over; a step that waits is settled alone: an end in its set may wait for it."""
     report = Report(attempt_id=claimed.attempt_id, fence=claimed.fence, outcome=outcome)
-    if claimed.idempotent:
+    alone = outcome.next is not None and outcome.next.waits
+    if claimed.idempotent and not alone:
         process.results.put(report)
     else:
         process.settle_now([report])

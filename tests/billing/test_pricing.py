@@ -15,6 +15,7 @@ from billing.core.pricing import (
     Rate,
     Rule,
     Usage,
+    affordable_output,
     price,
     total,
 )
@@ -181,3 +182,24 @@ def test_a_rate_is_a_finite_number_from_zero(amount):
 def test_a_rate_has_a_sensible_unit(wrong):
     with pytest.raises(ValueError, match="per must be at least 1 and above_tokens at least 0"):
         Rate(meter="input", amount=D(1), **wrong)
+
+
+@given(
+    spend=st.decimals(0, 10, places=6),
+    asked=st.integers(0, 300_000),
+    mode=st.sampled_from(["whole", "overflow"]),
+)
+def test_the_output_that_a_sum_pays_for_costs_no_more_and_one_token_more_would(spend, asked, mode):
+    priced_by = rule(mode, input="1", output="7")
+    question = Usage(input_total=asked)
+    most = affordable_output(priced_by, question, spend, most=1_000_000)
+    assert -1 <= most <= 1_000_000
+    if most >= 0:
+        assert cost(replace(question, output_total=most), priced_by) <= spend
+    if most < 1_000_000:
+        assert cost(replace(question, output_total=most + 1), priced_by) > spend
+
+
+def test_a_sum_below_the_price_of_the_question_pays_for_no_answer():
+    assert affordable_output(rule(input="1"), Usage(input_total=2), Decimal("1E-6"), most=9) == -1
+    assert affordable_output(rule(input="1"), Usage(input_total=1), Decimal("1E-6"), most=9) == 9

@@ -36,6 +36,8 @@ def pool() -> Pool:
         ({"spend": "12.500000"}, "$12.5"),
         ({"spend": "100"}, "$100"),
         ({"spend": "a lot"}, ""),
+        ({"spend": "0.5", "step": 3}, "step 3, $0.5"),
+        ({"step": "3"}, ""),
         ({"executor": "gpu-1", "spend": "0.25", "message": "secret"}, "on gpu-1, $0.25"),
     ],
 )

@@ -49,12 +49,15 @@ def admission(scene: Scene, check: Check) -> Finding:
             return _denied(scene, check, facts, answer)
     if answer is None or denied:
         return Finding(check=check, status=Status.PASSED, sentence=_PASSES[check], facts=facts)
+    reason, sentence = answer.reason, answer.sentence
+    if reason is Reason.DEPENDENCY and scene.job.reason == Reason.WAITING_ON_CHILD:
+        reason, sentence = Reason.WAITING_ON_CHILD, reason_sentence(Reason.WAITING_ON_CHILD)
     return Finding(
         check=check,
         status=_status(scene, check, answer),
-        sentence=answer.sentence,
+        sentence=sentence,
         facts=facts | _alternatives(answer),
-        reason=answer.reason,
+        reason=reason,
     )
 
 

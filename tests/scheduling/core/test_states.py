@@ -29,6 +29,11 @@ def test_a_step_that_is_done_stands_in_the_order_again():
     assert job_move(JobState.RUNNING, JobEvent.STEP) is JobState.QUEUED
 
 
+def test_a_step_that_nothing_pays_for_goes_back_to_admission():
+    deferred = job_move(JobState.RUNNING, JobEvent.GIVE_BACK)
+    assert job_move(deferred, JobEvent.READMIT) is JobState.QUEUED
+
+
 def test_a_flow_job_waits_between_its_steps_and_comes_back():
     waiting = job_move(JobState.RUNNING, JobEvent.WAIT)
     assert job_move(waiting, JobEvent.WAKE) is JobState.QUEUED

@@ -192,12 +192,12 @@ def test_a_simulation_is_estimated_at_what_it_names():
 
 def test_the_registry_knows_each_kind_by_its_name():
     assert {name: kind.name for name, kind in KINDS.items()} == {name: name for name in KINDS}
-    assert {kind.permission for kind in KINDS.values()} <= {"chat:use", "tasks:run"}
+    assert {kind.permission for kind in KINDS.values()} <= {"chat:use", "flows:run", "tasks:run"}
     assert kind_named("simulated").runs_on == {"simulated"}
 
 
 def test_an_unknown_kind_is_told_with_the_known_ones():
-    with pytest.raises(UnknownKind, match="chat, simulated, translate"):
+    with pytest.raises(UnknownKind, match="chat, flow, simulated, translate"):
         kind_named("poetry")
 
 

@@ -48,6 +48,7 @@ def test_each_kind_names_a_type_of_job():
     assert {name: kind.permission for name, kind in KINDS.items()} == {
         "call": Permission.CHAT_USE,
         "chat": Permission.CHAT_USE,
+        "flow": Permission.FLOWS_RUN,
         "translate": Permission.TASKS_RUN,
         "simulated": Permission.TASKS_RUN,
     }

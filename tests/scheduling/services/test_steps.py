@@ -1,6 +1,7 @@
 """Steps: a placement that ends one leaves the job to the next, with its money and its state."""
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from scheduling.executors.contract import ErrorClass, Next, Outcome
 from scheduling.models import Attempt, Job, JobDependency, JobEvent
 from scheduling.services.cancel import job_cancel
 from scheduling.services.endings import LOST_LIMIT
+from scheduling.services.retention import jobs_forget
 from tenants.models import Workspace
 from tests.scheduling.factories import (
     LONG_AGO,
@@ -109,11 +111,11 @@ def test_all_steps_together_are_one_attempt_to_a_budget_of_attempts(
 
 def test_a_worker_gets_the_step_and_what_the_last_one_left(job: Job, worker: int) -> None:
     first = claim(worker, [place(job)])[0]
-    assert (first.step, first.checkpoint) == (0, None)
+    assert (first.step_fence, first.checkpoint) == (0, None)
     settle([first], stepped({"round": 1, "said": "olá"}))
     fresh = job_now()
     second = claim(worker, [place(fresh, fence=2, step=fresh.step)])[0]
-    assert (second.step, second.checkpoint) == (1, {"round": 1, "said": "olá"})
+    assert (second.step_fence, second.checkpoint) == (1, {"round": 1, "said": "olá"})
 
 
 def test_each_step_has_the_tries_of_the_job_for_itself(acme: Workspace, worker: int) -> None:
@@ -208,3 +210,10 @@ def test_children_that_end_before_their_parents_step_are_not_waited_for(
     assert job_now().state == "running"
     settle([attempt], stepped(waits=True))
     assert (job_now().state, job_now().reason) == ("queued", "step_done")
+
+
+def test_a_parent_can_be_forgotten_before_its_children(acme: Workspace, worker: int) -> None:
+    attempt, (child,) = waiting_parent(acme, worker)
+    settle([attempt], done())
+    assert jobs_forget(before=timezone.now() + timedelta(seconds=1)) == 1
+    assert Job.objects.get(id=child.id).parent_id is None
