@@ -33,6 +33,15 @@ def submit_all(scene: Scene, base_url: str) -> list[Submitted]:
         return [future.result() for future in futures]
 
 
+def submit_reviewed(scene: Scene, base_url: str) -> None:
+    """Submit one job more, whose work is left to a reviewer; raises `SubmissionFailed`."""
+    actor = scene.actors[-1]
+    body = _body(actor, scene, actor.part.jobs) | {"review": True, "mission": None}
+    headers = {"Authorization": f"Bearer {actor.key}"}
+    with httpx.Client(base_url=base_url, headers=headers, timeout=TIMEOUT_S) as client:
+        _taken(client.post("/api/v1/jobs", json=body), 201)
+
+
 def _submit(actor: Actor, scene: Scene, base_url: str) -> Submitted:
     bodies = [_body(actor, scene, number) for number in range(actor.part.jobs)]
     headers = {"Authorization": f"Bearer {actor.key}"}

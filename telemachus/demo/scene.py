@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
+from django.db.models import Q
 
 from billing.services.budgets import Ceiling, budget_set
 from billing.services.price_import import prices_import
@@ -28,6 +29,7 @@ DEMO = "demo"
 WHY = "The demo's scene."
 POOL = "demo"
 EXECUTOR = "demo-translator"
+REVIEWERS = "demo-reviewers"
 WORKFLOW = "translation"
 BUDGET_UNITS = 4
 OPERATOR = "operator"
@@ -79,12 +81,17 @@ def scene_set(*, endpoint: str, expected_s: float) -> Scene:
     executor_put(
         slug=EXECUTOR, pool=pool, settings=_executor(endpoint), acting_user=DEMO, reason=WHY
     )
+    executor_put(slug=REVIEWERS, pool=pool, settings=_REVIEWERS, acting_user=DEMO, reason=WHY)
     actors = tuple(_actor(part, pool, mission, expected_s) for part in PARTS)
     return Scene(mission=mission, actors=actors, password=_operator())
 
 
+_REVIEWERS = ExecutorSettings(kind="human", provider="human", job_kinds=["review"], slots=3)
+
+
 def _cancel_leftovers() -> None:
-    left = Job.objects.filter(mission__slug__startswith="demo-", finished_at=None).order_by("seq")
+    mine = Q(mission__slug__startswith="demo-") | Q(needs_review=True, pool__slug=POOL)
+    left = Job.objects.filter(mine, finished_at=None).order_by("seq")
     for job_id in left.values_list("id", flat=True):
         job_cancel(job_id=job_id, now=datetime.now(UTC), acting_user=DEMO, reason=WHY)
 

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 from tqdm import tqdm
 
-from telemachus.demo.clients import SubmissionFailed, submit_all
+from telemachus.demo.clients import SubmissionFailed, submit_all, submit_reviewed
 from telemachus.demo.findings import FIRST_PLACED, Findings, counts, findings
 from telemachus.demo.scene import OPERATOR, PARTS, Scene, scene_set
 from telemachus.demo.telling import lines
@@ -41,6 +41,7 @@ class Command(BaseCommand):
         for line in lines(found):
             self.stdout.write(line)
         self.stdout.write("")
+        self._leave_a_review(scene, options["url"])
         self.stdout.write(f"The board: {options['url']}  (the API's page: /api/v1/docs/)")
         viewers = ", ".join(f"{part.slug}-viewer" for part in PARTS)
         self.stdout.write(f"Log in as {OPERATOR} with {scene.password}")
@@ -48,6 +49,13 @@ class Command(BaseCommand):
         broken = broken_promises(found)
         if broken:
             raise CommandError("The demo did not keep its promises: " + "; ".join(broken))
+
+    def _leave_a_review(self, scene: Scene, url: str) -> None:
+        try:
+            submit_reviewed(scene, url)
+        except SubmissionFailed as failed:
+            raise CommandError(str(failed)) from failed
+        self.stdout.write(f"One more translation waits for your verdict: {url}reviews/")
 
     def _watch(self, scene: Scene, timeout_s: float) -> None:
         total = sum(part.jobs for part in PARTS)
