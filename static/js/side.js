@@ -106,6 +106,8 @@ const LOOKS = {
   finished: ["ok", "circle-check"], done: ["ok", "circle-check"], started: ["", "play"], placed: ["", "play"],
   dispatched: ["", "play"], queued: ["", "list-ordered"], admitted: ["", "list-ordered"], deferred: ["warn", "timer"],
   denied: ["bad", "ban"], failed: ["bad", "circle-x"], lost: ["bad", "unplug"], expired: ["bad", "hourglass"],
+  review_waits: ["warn", "circle-check"], review_claimed: ["", "hand"], review_returned: ["warn", "rotate-cw"],
+  accepted: ["ok", "circle-check"], rejected: ["bad", "circle-x"],
   stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
 };
 // A reason that only repeats the event is not said twice.
