@@ -16,6 +16,7 @@ from typing import Any
 
 from django.db import DatabaseError
 
+from scheduling.executors.answer import storable_text
 from scheduling.executors.contract import ErrorClass, Next, Outcome, Status, Work
 from scheduling.executors.tools.contract import ToolFault, cut
 from scheduling.executors.tools.registry import arguments_of, replied
@@ -31,6 +32,7 @@ from scheduling.services.children import (
 )
 from scheduling.services.funding import step_unfunded
 from scheduling.services.starts import tool_begin
+from scheduling.tasks.away import AWAY, patiently
 from scheduling.tasks.ceilings import Left, bounded, left_of, stopped
 from scheduling.tasks.claim import Claimed
 
@@ -57,18 +59,12 @@ class _Round:
 def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -> Outcome:
     """Run the round of a flow that an attempt is; `dispatch` runs its completion.
 
-    Raises the database's errors only before the completion: what was paid for has an outcome.
+    A database that is away is waited for. Raises its errors only before the completion: what was
+    paid for has an outcome.
     """
-    flow = flow_of(claimed.payload)
-    state = _state(claimed, flow)
-    own = _Round(
-        claimed=claimed,
-        flow=flow,
-        left=left_of(claimed),
-        ends_at=state["began_at"] + flow.bounds(claimed.payload).seconds,
-        cancel=cancel,
-    )
-    nothing = _kept_from(own, state)
+    own, state = patiently(lambda: _begun(claimed, cancel))
+    flow = own.flow
+    nothing = patiently(lambda: _kept_from(own, state))
     if nothing is not None:
         return _with_result(nothing, flow, state)
     request = flow.request(claimed.payload, state)
@@ -81,6 +77,19 @@ def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -
     if outcome.status is not Status.COMPLETE or outcome.result is None:
         return _with_result(outcome, flow, state)
     return _after(own, flow.answered(state, outcome.result, serial=claimed.step_fence), outcome)
+
+
+def _begun(claimed: Claimed, cancel: Event) -> tuple[_Round, State]:
+    flow = flow_of(claimed.payload)
+    state = _state(claimed, flow)
+    own = _Round(
+        claimed=claimed,
+        flow=flow,
+        left=left_of(claimed),
+        ends_at=state["began_at"] + flow.bounds(claimed.payload).seconds,
+        cancel=cancel,
+    )
+    return own, state
 
 
 def _kept_from(own: _Round, state: State) -> Outcome | None:
@@ -115,8 +124,8 @@ def _after(own: _Round, turn: Turn, outcome: Outcome) -> Outcome:
     if ceiling:
         return replace(outcome, result=result, ceiling=ceiling)
     try:
-        replies = _replies(own, turn)
-    except (Superseded, DatabaseError) as error:
+        replies = _replies(own, turn, _purse(own.left, outcome))
+    except (Superseded, *AWAY, DatabaseError) as error:
         return _undone(outcome, result, error)
     state = own.flow.replied(turn.state, replies)
     following = Next(checkpoint=state, waits=any(one.child for one in replies))
@@ -132,6 +141,14 @@ def _tokens_hit(own: _Round, outcome: Outcome) -> str:
     return f"It has used the {own.claimed.max_tokens} tokens that it may use, and is not finished."
 
 
+def _purse(left: Left, outcome: Outcome) -> Purse:
+    """Return what the jobs of a round may use each; the round's own price is not known yet."""
+    used = outcome.usage.input_total + outcome.usage.output_total
+    return Purse(
+        spend=left.spend, tokens=None if left.tokens is None else max(0, left.tokens - used)
+    )
+
+
 def _undone(outcome: Outcome, result: dict[str, Any], error: Exception) -> Outcome:
     """Return the end of a round whose calls could not be run: paid for, and to be tried again."""
     return replace(
@@ -143,7 +160,7 @@ def _undone(outcome: Outcome, result: dict[str, Any], error: Exception) -> Outco
     )
 
 
-def _replies(own: _Round, turn: Turn) -> list[Reply]:
+def _replies(own: _Round, turn: Turn, purse: Purse) -> list[Reply]:
     """Run the calls of an answer, in their order; the jobs are submitted last, all at once."""
     found: dict[str, Reply] = {}
     asks: list[Ask] = []
@@ -156,8 +173,9 @@ def _replies(own: _Round, turn: Turn) -> list[Reply]:
                 found[call.key] = Reply(call=call, text=_run(own, call, arguments))
         except ToolFault as fault:
             found[call.key] = Reply(call=call, text=f"Error: {fault}")
-    found |= _submitted(own, asks, {call.key: call for call in turn.calls})
-    return [found[call.key] for call in turn.calls]
+    found |= _submitted(own, asks, purse, {call.key: call for call in turn.calls})
+    replies = [found[call.key] for call in turn.calls]
+    return [replace(one, text=storable_text(one.text)) for one in replies]
 
 
 def _arguments(own: _Round, call: Call) -> dict[str, Any]:
@@ -182,21 +200,26 @@ def _begin_once(own: _Round, call: Call) -> None:
     """Write down that a tool begins; raise `ToolFault` if it has begun in this step before."""
     job, fence = own.claimed.job_id, own.claimed.fence
     said = json.dumps([call.name, call.arguments])
-    if not tool_begin(job_id=job, fence=fence, step=own.claimed.step_fence, said=said):
+    step = own.claimed.step_fence
+    if not patiently(lambda: tool_begin(job_id=job, fence=fence, step=step, said=said)):
         raise ToolFault("It was begun before and must not run twice; what came of it is unknown.")
 
 
-def _submitted(own: _Round, asks: list[Ask], calls: Mapping[str, Call]) -> dict[str, Reply]:
+def _submitted(
+    own: _Round, asks: list[Ask], purse: Purse, calls: Mapping[str, Call]
+) -> dict[str, Reply]:
     """Submit the jobs that were asked for; a step that is run again may have left some."""
     again = own.claimed.fence - own.claimed.step_fence > 1
     if not asks and not (again and SUBMIT_JOB in own.allowed):
         return {}
-    made = children_submit(
-        parent_id=own.claimed.job_id,
-        fence=own.claimed.fence,
-        asks=asks,
-        purse=Purse(spend=own.left.spend, tokens=own.left.tokens),
-        now=datetime.now(UTC),
+    made = patiently(
+        lambda: children_submit(
+            parent_id=own.claimed.job_id,
+            fence=own.claimed.fence,
+            asks=asks,
+            purse=purse,
+            now=datetime.now(UTC),
+        )
     )
     return {
         ask.key: Reply(

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Mapping
 from threading import Event
 from types import MappingProxyType
@@ -26,7 +27,7 @@ _TYPES: Mapping[str, type] = {"string": str, "object": dict}
 def arguments_of(call: Call, spec: ToolSpec) -> dict[str, Any]:
     """The arguments of a call, checked by its tool's names and types; raises `ToolFault`."""
     try:
-        given = json.loads(call.arguments or "{}")
+        given = json.loads(call.arguments or "{}", parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
@@ -45,6 +46,17 @@ def arguments_of(call: Call, spec: ToolSpec) -> dict[str, Any]:
             message = f"{name} must be of type {wanted}."
             raise ToolFault(message)
     return given
+
+
+def _no_number(name: str) -> float:
+    message = f"{name} is no number"
+    raise ValueError(message)
+
+
+def _finite(text: str) -> float:
+    """Read a number; no JSON that we store can hold an infinite one."""
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(text)
 
 
 def replied(name: str, arguments: Mapping[str, Any], cancel: Event) -> str:

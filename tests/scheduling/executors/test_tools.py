@@ -242,6 +242,8 @@ def asked(arguments, name="calculator"):
         ('{"expression": "1", "precision": 3}', "takes expression"),
         ('{"expression": 1}', "must be of type string"),
         ("[" * 100_000, "JSON object"),
+        ('{"expression": NaN}', "JSON object"),
+        ('{"expression": 1e999}', "JSON object"),
     ],
 )
 def test_arguments_are_checked_by_name_and_type(arguments, word):

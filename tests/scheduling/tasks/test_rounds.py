@@ -25,6 +25,7 @@ from scheduling.services import children
 from scheduling.services.cancel import job_cancel
 from scheduling.services.readmission import jobs_readmit
 from scheduling.services.submission import Accepted
+from scheduling.tasks import away as rounds_away
 from scheduling.tasks import execute, rounds
 from scheduling.tasks.claim import Claimed
 from tenants.models import Workspace
@@ -167,6 +168,27 @@ def test_whatever_is_wrong_with_a_call_is_told_to_the_model(
     after = round_of(flow(acme), worker, Script(says("", asked)))
     assert after.state == "queued"
     assert after.checkpoint["messages"][-1]["content"].startswith(reply)
+
+
+def test_a_database_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds_away, "WAIT_S", 0.0)
+    monkeypatch.setattr(rounds_away.connection, "close", lambda: None)
+    tries: list[int] = []
+
+    def shaky() -> str:
+        tries.append(1)
+        if len(tries) < 3:
+            raise OperationalError
+        return "here"
+
+    assert rounds_away.patiently(shaky) == "here"
+
+
+def test_a_reply_that_no_column_can_hold_is_made_one_that_can(acme: Workspace, worker: int) -> None:
+    bad = ask_for(kind="chat", payload={"messages": "x", "a\0b": 1, "\ud800": 2})
+    after = round_of(flow(acme), worker, Script(says("", bad)))
+    assert after.state == "queued"
+    assert "not valid" in after.checkpoint["messages"][-1]["content"]
 
 
 @pytest.mark.parametrize(
@@ -444,7 +466,7 @@ def test_what_its_jobs_use_counts_for_a_flows_own_ceiling(acme: Workspace, worke
     job = flow(acme, payload=flow_payload(max_tokens=100), max_tokens=2_000)
     model = Script(says("", ask_for(), tokens=100), says("hi"))
     round_of(job, worker, model)
-    assert child().max_tokens == 2_000
+    assert child().max_tokens == 1_800
     settle([running(child(), worker)], done(input_total=300, output_total=200))
     round_of(job, worker, model)
     second = model.asked[1]
@@ -499,6 +521,8 @@ def test_a_database_that_is_away_after_the_answer_does_not_lose_what_was_paid(
         raise OperationalError
 
     monkeypatch.setattr(rounds, "children_submit", away)
+    monkeypatch.setattr(rounds_away, "WAIT_S", 0.0)
+    monkeypatch.setattr(rounds_away.connection, "close", lambda: None)
     job = flow(acme)
     after = round_of(job, worker, Script(says("text", ask_for(), tokens=9)))
     assert (after.state, after.reason, after.step) == ("waiting", "retry_wait", 0)

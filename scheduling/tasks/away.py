@@ -1,0 +1,28 @@
+"""Waiting for a database that is away for a moment, in the middle of work that should not be lost."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import psycopg
+from django.db import InterfaceError, OperationalError, connection
+
+AWAY = (OperationalError, InterfaceError, psycopg.OperationalError)
+WAIT_S = 0.5
+MOST_TRIES = 20
+
+Answer = TypeVar("Answer")
+
+
+def patiently(call: Callable[[], Answer]) -> Answer:
+    """Return what the call does, made again while the database is away; it must bear being repeated.
+
+    Raises one of `AWAY` after `MOST_TRIES`.
+    """
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return call()
+        except AWAY:
+            connection.close()
+            time.sleep(WAIT_S)
+    return call()
