@@ -7,7 +7,8 @@
 The wrapped callable takes and returns what the client does. Each call waits for a slot in the fair
 order, within budgets and limits, and books what the answer's usage says. It works in a plain
 process with Django set up and in a Celery task. `slot_now()` tells, inside the call, which
-executor was chosen. A coroutine function gives a coroutine function.
+executor was chosen. A coroutine function gives a coroutine function; of an answer that comes in
+pieces, the slot is held until the last one.
 """
 
 import asyncio
@@ -17,7 +18,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from scheduling.client.scheduler import Scheduler
-from scheduling.client.slot import Slot
+from scheduling.client.slot import Slot, in_thread
+from scheduling.client.streams import HeldAsyncStream, HeldStream, is_stream
 from scheduling.kinds.chat import DEFAULT_OUTPUT_TOKENS, TOKENS_PER_REQUEST
 from scheduling.kinds.messages import message_faults, message_tokens
 from scheduling.kinds.tokens import text_tokens
@@ -68,9 +70,16 @@ def governed(
 
     @functools.wraps(client)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with acquire(kwargs) as slot, slot.at_hand():
-            answer = client(*args, **kwargs)
-            slot.complete(answer)
+        slot = acquire(kwargs)
+        try:
+            with slot.at_hand():
+                answer = client(*args, **kwargs)
+        except BaseException as error:
+            slot.fail(error)
+            raise
+        if is_stream(answer):
+            return cast("R", HeldStream(answer, slot))
+        slot.complete(answer)
         return answer
 
     return call
@@ -86,9 +95,11 @@ def _awaited(
             with slot.at_hand():
                 answer = await client(*args, **kwargs)
         except BaseException as error:
-            await asyncio.shield(asyncio.to_thread(slot.fail, error))
+            await in_thread(slot.fail, error)
             raise
-        await asyncio.shield(asyncio.to_thread(slot.complete, answer))
+        if is_stream(answer):
+            return cast("R", HeldAsyncStream(answer, slot))
+        await in_thread(slot.complete, answer)
         return answer
 
     return call

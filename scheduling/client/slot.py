@@ -5,15 +5,16 @@ lost within seconds and its units are free again. Whatever ends the block of a s
 included, releases it. The key of the model server is not in it: the caller has its own.
 """
 
+import asyncio
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from scheduling.client.outcomes import completed, failed, given_up
 from scheduling.executors.contract import Outcome
@@ -21,6 +22,8 @@ from scheduling.kinds.contract import Estimate
 from scheduling.services.settlement import Report
 from scheduling.tasks.claim import Claimed
 from scheduling.tasks.process import Process
+
+T = TypeVar("T")
 
 _present: "ContextVar[Slot | None]" = ContextVar("slot", default=None)
 
@@ -69,15 +72,29 @@ class Slot:
 
         Returns when it is settled; tries again for as long as the database is away.
         """
-        with self._lock:
-            if self._released:
-                return
-            self._released = True
+        if not self._once():
+            return
+        report = self._report(outcome or given_up(elapsed_s=self.elapsed_s))
         try:
-            outcome = outcome or given_up(elapsed_s=self.elapsed_s)
-            self._process.settle_now([self._report(outcome)])
+            self._process.settle_now([report])
+        except BaseException:
+            self._process.results.put(report)  # else we would beat for it as long as we live
+            raise
         finally:
             self._process.cancels.pop(self.attempt, None)
+
+    def abandon(self, answer: object) -> None:
+        """Release it without waiting until that is settled; the process sees to it."""
+        if self._once():
+            outcome = completed(answer, self.estimate, elapsed_s=self.elapsed_s)
+            self._process.results.put(self._report(outcome))
+            self._process.cancels.pop(self.attempt, None)
+
+    def _once(self) -> bool:
+        with self._lock:
+            first = not self._released
+            self._released = True
+        return first
 
     def _report(self, outcome: Outcome) -> Report:
         return Report(attempt_id=self.attempt, fence=self.fence, outcome=outcome)
@@ -104,6 +121,11 @@ class Slot:
             self.fail(error)
         else:
             self.complete()
+
+
+async def in_thread(act: Callable[[T], None], given: T) -> None:
+    """Release a slot from a coroutine, to the end even where that is canceled meanwhile."""
+    await asyncio.shield(asyncio.to_thread(act, given))
 
 
 def slot_now() -> Slot | None:

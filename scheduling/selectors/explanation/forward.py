@@ -209,7 +209,9 @@ def _slot(scene: Scene, found: Walked | None) -> Iterator[Lever]:
     for row in ExecutorRow.objects.filter(id__in=fitting).order_by("slug"):
         one = fitting[str(row.id)]
         if row.slots <= one.slots:  # else it lacks worker threads, which no lever makes
-            more = {**scene.state.executors, one.id: replace(one, slots=one.slots + 1)}
+            base = scene.state.executors[one.id]
+            wider = replace(base, slots=base.slots + 1, seats=base.most + 1)
+            more = {**scene.state.executors, one.id: wider}
             sets = {"executor": row.slug, "slots": row.slots + 1}
             yield Lever(name="executor_capacity", sets=sets, by="operator", change=_with(more))
             return

@@ -1,6 +1,7 @@
 """A governed client: the same answer as without, and a slot, a bill and an end for every call."""
 
 import asyncio
+import gc
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +18,9 @@ from scheduling.client.slot import slot_now
 from scheduling.executors.contract import ErrorClass, Source
 from scheduling.kinds.contract import Estimate
 from scheduling.models import Attempt, Job
+from scheduling.tasks.process import Process
 from tests.scheduling.factories import make_budget
+from tests.scheduling.tasks.test_process import until
 
 WHERE: dict[str, Any] = {"tenant": "acme", "workspace": "main", "workflow": "build"}
 HELLO = [{"role": "user", "content": "hello there"}]
@@ -205,3 +208,83 @@ def test_the_estimate_is_made_of_the_messages_and_the_limit(
     governed(lambda **_: answer(), **WHERE, timeout_s=10, input_tokens=5, output_tokens=6)()
     job = attempt().job
     assert (job.input_tokens, job.output_tokens, job.model) == (5, 6, "")
+
+
+def pieces(count: int = 3) -> Any:
+    for number in range(count):
+        yield {"text": str(number)}
+    yield {"usage": {"prompt_tokens": 8, "completion_tokens": 9}}
+
+
+def live() -> int:
+    return Attempt.objects.filter(state__in=["dispatched", "running", "stopping"]).count()
+
+
+def test_a_stream_holds_its_slot_to_the_last_piece_and_books_what_that_tells(
+    scheduler: Scheduler, governor: None
+) -> None:
+    stream = governed(lambda **_: pieces(), **WHERE, timeout_s=10)(messages=HELLO)
+    assert next(stream) == {"text": "0"}
+    assert (attempt().state, live()) == ("running", 1)
+    assert len(list(stream)) == 3
+    row = attempt()
+    assert (row.job.state, row.usage["input_total"], row.usage["output_total"]) == ("done", 8, 9)
+
+
+def test_a_stream_that_is_closed_breaks_or_is_dropped_gives_its_slot_back(
+    scheduler: Scheduler, governor: None
+) -> None:
+    complete = governed(lambda **_: pieces(), **WHERE, timeout_s=10, output_tokens=5)
+    with complete(messages=HELLO) as stream:
+        next(stream)
+    row = attempt()
+    assert (row.job.state, row.usage["output_total"]) == ("done", 5)
+
+    def broken(**_: Any) -> Any:
+        yield {"text": "0"}
+        raise ConnectionResetError
+
+    stream = governed(broken, **WHERE, timeout_s=10)(messages=HELLO)
+    next(stream)
+    with pytest.raises(ConnectionResetError):
+        next(stream)
+    assert attempt().error_class == "unreachable"
+    complete(messages=HELLO)
+    gc.collect()
+    assert until(lambda: live() == 0)
+
+
+async def test_a_stream_of_a_coroutine_function_holds_its_slot_too(
+    scheduler: Scheduler, governor: None
+) -> None:
+    async def told() -> Any:
+        for piece in pieces():
+            yield piece
+
+    async def client(**_: Any) -> Any:
+        return told()
+
+    complete = governed(client, **WHERE, timeout_s=10)
+    stream = await complete(messages=HELLO)
+    assert len([piece async for piece in stream]) == 4
+    row = await asyncio.to_thread(lambda: closed(attempt))
+    assert (row.job.state, row.usage["output_total"]) == ("done", 9)
+    async with await complete(messages=HELLO) as other:
+        assert await anext(other) == {"text": "0"}
+    assert await asyncio.to_thread(lambda: closed(live)) == 0
+
+
+def test_a_release_that_is_cut_short_is_settled_all_the_same(
+    scheduler: Scheduler, governor: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(_self: Any, _reports: Any) -> None:
+        raise KeyboardInterrupt
+
+    def client(**_: Any) -> Any:
+        monkeypatch.setattr(Process, "settle_now", cut)
+        return answer()
+
+    with pytest.raises(KeyboardInterrupt):
+        governed(client, **WHERE, timeout_s=10)(messages=HELLO)
+    monkeypatch.undo()
+    assert until(lambda: live() == 0)
