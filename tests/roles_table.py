@@ -82,6 +82,7 @@ CALLS = [
     post(f"{API}jobs/dry-run", SUBMITS, **MINE, **JOB),
     post(f"{API}jobs/cancel", ON_JOB, "job_cancel", ids=["JOB"], **WHY),
     get(f"{API}jobs/JOB", SEES_JOB),
+    get(f"{API}jobs/ENDED", SEES_JOB, wait="5", wait_for="running"),
     post(f"{API}jobs/JOB/cancel", ON_JOB, "job_cancel", **WHY),
     post(f"{API}jobs/manage", ON_JOB, "job_pause", action_="pause", ids=["JOB"], **WHY),
     post(f"{API}jobs/JOB/prioritise", ON_JOB, "job_prioritise", class_="batch", **WHY),
