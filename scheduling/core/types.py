@@ -63,6 +63,7 @@ class Reason(StrEnum):
     CANCELED = "canceled"
     FINISHED = "finished"
     REQUEUED = "requeued"
+    PREEMPTED = "preempted"
 
 
 MemoryKey: TypeAlias = tuple[str, str | None, str | None]
