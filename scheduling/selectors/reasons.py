@@ -40,6 +40,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.DEADLINE: "Its deadline has passed or cannot be met.",
     Reason.CANCELED: "It was canceled.",
     Reason.FINISHED: "It finished.",
+    Reason.PREEMPTED: "It made room for other work; it goes on when its place comes up.",
     Reason.REQUEUED: "It had ended and was put back; it waits to be admitted anew.",
 }
 

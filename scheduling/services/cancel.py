@@ -110,9 +110,11 @@ def _unclaimed_stop(job: Job, now: datetime) -> bool:
 
 
 def _ask_to_stop(job: Job) -> None:
-    job.cancel_requested = True
-    job.save(update_fields=["cancel_requested"])
-    Attempt.objects.filter(job=job, state=AttemptState.RUNNING).update(state=AttemptState.STOPPING)
+    """A change for the governor, too: it counts on what is stopping to come free."""
+    job.cancel_requested, job.changed = True, CurrentXact()
+    job.save(update_fields=["cancel_requested", "changed"])
+    live = Attempt.objects.filter(job=job, state__in=(AttemptState.RUNNING, AttemptState.STOPPING))
+    live.update(state=AttemptState.STOPPING, stop_for="cancel")
 
 
 def _tell(job: Job, event: str, acting_user: str, reason: str) -> None:

@@ -2,9 +2,13 @@
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
-queued again where it was but a step; one that a ceiling stops has failed; one
-whose next step no budget pays for goes back to admission; a lost worker's job goes
-by the policy for lost work; else the retry rule speaks.
+queued again where it was but a step; one that a ceiling stops has failed; one whose next step no
+budget pays for goes back to admission; one that stopped to make room (for a higher class, or off a
+drained executor) is queued again; a lost worker's job goes by the policy for lost work; else the
+retry rule speaks.
+
+Making room is no fault of the job and costs no try, nor does it count among the placements of its
+step. Who was asked to make room and ended otherwise is judged by that end alone.
 
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
@@ -18,6 +22,7 @@ from scheduling.core.retry import Failure, decide
 from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState, job_move
 from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass, Next, Outcome, Status, Unfunded
+from scheduling.models.attempt import MAKE_ROOM
 
 LOST_LIMIT = 10
 
@@ -43,6 +48,7 @@ class Course:
     max_attempts: int
     idempotent: bool
     deadline: datetime | None
+    stop_for: str
 
     @property
     def placements(self) -> int:
@@ -66,6 +72,11 @@ class Ending:
     stepped: bool = False
 
     @property
+    def made_room(self) -> bool:
+        """Whether the attempt stopped for other work's sake."""
+        return self.attempt_state is AttemptState.PREEMPTED
+
+    @property
     def final(self) -> bool:
         """Whether the job has ended with it."""
         return self.job_state in ENDED_JOBS
@@ -83,9 +94,9 @@ def ending_of(
     if outcome.unfunded is not None:
         return _deferred(outcome.unfunded, state, course)
     if outcome.status is Status.COMPLETE:
-        if outcome.next is not None:
-            return _step(outcome.next, state)
-        return _ended(JobEvent.FINISH, Reason.FINISHED, state, course)
+        return _complete(outcome, state, course)
+    if course.stop_for in MAKE_ROOM and outcome.error_class is ErrorClass.CANCELED:
+        return _made_room(course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
 
 
@@ -128,6 +139,12 @@ def _step(following: Next, state: AttemptState) -> Ending:
     )
 
 
+def _complete(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
+    if outcome.next is not None:
+        return _step(outcome.next, state)
+    return _ended(JobEvent.FINISH, Reason.FINISHED, state, course)
+
+
 def _deferred(unfunded: Unfunded, state: AttemptState, course: Course) -> Ending:
     """Send the job back to admission: what it held is given back, and it is not run unfunded."""
     return Ending(
@@ -137,6 +154,16 @@ def _deferred(unfunded: Unfunded, state: AttemptState, course: Course) -> Ending
         reason=Reason.BUDGET,
         tries=course.tries,
         wake_at=unfunded.until,
+    )
+
+
+def _made_room(course: Course) -> Ending:
+    return Ending(
+        attempt_state=AttemptState.PREEMPTED,
+        job_state=job_move(JobState.RUNNING, JobEvent.REQUEUE),
+        event="preempted",
+        reason=Reason.PREEMPTED,
+        tries=course.tries,
     )
 
 

@@ -107,6 +107,7 @@ const LOOKS = {
   dispatched: ["", "play"], queued: ["", "list-ordered"], admitted: ["", "list-ordered"], deferred: ["warn", "timer"],
   denied: ["bad", "ban"], failed: ["bad", "circle-x"], lost: ["bad", "unplug"], expired: ["bad", "hourglass"],
   stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
+  preempting: ["warn", "hourglass"], preempted: ["warn", "rotate-cw"], adopted: ["", "link"], late_result: ["mute", "unplug"],
 };
 // A reason that only repeats the event is not said twice.
 const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);

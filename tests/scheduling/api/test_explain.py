@@ -142,6 +142,10 @@ CASES = {
     ),
     Reason.CANCELED: Case(ways.canceled, Check.END, "fails", "canceled", {"state": "canceled"}),
     Reason.FINISHED: Case(ways.finished, Check.END, "passed", "It finished", {"state": "done"}),
+    Reason.PREEMPTED: Case(
+        ways.preempted, Check.RUN, "passed", "asked to make room for a job of class incident",
+        {"makes_room.for": "preempt", "makes_room.for_class": "incident", "makes_room.times": 0},
+    ),
     Reason.REQUEUED: Case(ways.requeued, Check.READMISSION, "waits", "was put back"),
 }  # fmt: skip
 
