@@ -105,11 +105,14 @@ SECTIONS = (
     ),
     Section(
         title="Preemption",
-        about="Kept and checked; not acted on yet.",
+        about="Whether running work that may yield makes room for a strictly higher class.",
         fields={
             "preemption.enabled": ("Enabled", "A higher class may take a running job's place."),
             "preemption.min_run_s": ("Least run", "Seconds that a victim has run before."),
-            "preemption.most_times": ("Most times", "How often one job may be preempted."),
+            "preemption.most_times": (
+                "Most times",
+                "How often one job may be preempted; then it is spared.",
+            ),
         },
     ),
     *(

@@ -14,6 +14,7 @@ from rest_framework import serializers
 from scheduling.api.documents import EstimateSerializer
 from scheduling.core.states import AttemptState, JobState
 from scheduling.core.types import Verdict
+from scheduling.models.attempt import STOPS_FOR
 from scheduling.models.dependency import CONDITIONS
 from scheduling.models.job import OUTCOMES, PHASES
 from scheduling.models.workflow import RISKS
@@ -140,6 +141,9 @@ class AttemptSerializer(Shown):
     step = serializers.IntegerField()
     executor = serializers.CharField(source="executor.slug")
     state = serializers.CharField(help_text=f"One of {', '.join(AttemptState)}.")
+    stop_for = serializers.CharField(
+        allow_blank=True, help_text=f"What it was asked to stop for: {', '.join(STOPS_FOR)}."
+    )
     cost = serializers.IntegerField()
     dispatched_at = serializers.DateTimeField()
     started_at = serializers.DateTimeField(allow_null=True)
@@ -191,6 +195,7 @@ class JobSerializer(Shown):
     parent = serializers.UUIDField(  # type: ignore[assignment]
         source="parent_id", allow_null=True, help_text="The job whose work submitted it."
     )
+    preemptions = serializers.IntegerField()
     submitted_by = serializers.CharField()
     submitted_at = serializers.DateTimeField()
     deadline = serializers.DateTimeField(allow_null=True)

@@ -53,6 +53,12 @@ class DialSerializer(ReasonSerializer):
     reserve = serializers.IntegerField(min_value=0, required=False)
 
 
+class DrainSerializer(ReasonSerializer):
+    """Whether what runs there and may yield is stopped, to go on elsewhere."""
+
+    preempt = serializers.BooleanField(required=False, default=False)
+
+
 class SlotsSerializer(ReasonSerializer):
     """How many jobs an executor runs at once at most."""
 
@@ -177,12 +183,21 @@ class DisableExecutor(Switch):
 
 
 @described(
-    "executors_drain", "Give an executor nothing new; it ends what it runs", ReasonSerializer
+    "executors_drain",
+    "Give an executor nothing new; it ends what it runs, or stops what may go on elsewhere",
+    DrainSerializer,
 )
-class DrainExecutor(Switch):
+class DrainExecutor(ExecutorLever):
     """Draining."""
 
-    lever, to = staticmethod(executor_drain), {"draining": True}
+    takes = ("preempt",)
+
+    def change(self, target: uuid.UUID, body: Body) -> Callable[..., int]:
+        """Return the draining."""
+        stops = body.get("preempt", False)
+        if not isinstance(stops, bool):
+            raise invalid(FieldError(field="preempt", sentence="Must be true or false."))
+        return partial(executor_drain, executor_id=target, draining=True, stops=stops)
 
 
 @described("executors_undrain", "Give a drained executor work again", ReasonSerializer)

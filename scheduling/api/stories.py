@@ -1,7 +1,7 @@
 """/jobs/{id}/events and /jobs/{id}/decisions: what happened to a job, and why."""
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -48,7 +48,15 @@ class JobEvents(Endpoint):
         events = job.events.all()
         found = page(events, request, key="id", newest_first=False)
         found["results"] = EventSerializer(found["results"], many=True).data
+        if not self.principal.is_operator:
+            found["results"] = [_without_others(event) for event in found["results"]]
         return Response(found)
+
+
+def _without_others(event: dict[str, Any]) -> dict[str, Any]:
+    """Leave out which job of who knows whom this one made room for."""
+    data = event["data"]
+    return event | {"data": {name: data[name] for name in data if name != "for_job"}}
 
 
 class JobDecisions(Endpoint):

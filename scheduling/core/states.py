@@ -135,7 +135,7 @@ _FAILED = frozenset({JobState.FAILED, JobState.EXPIRED, JobState.DENIED})
 _A = AttemptState
 
 ATTEMPT_MOVES: dict[AttemptState, frozenset[AttemptState]] = {
-    _A.DISPATCHED: frozenset({_A.RUNNING, _A.CANCELED, _A.LOST}),
+    _A.DISPATCHED: frozenset({_A.RUNNING, _A.CANCELED, _A.LOST, _A.PREEMPTED}),
     _A.RUNNING: frozenset(
         {_A.STOPPING, _A.COMPLETE, _A.INTERRUPTED, _A.ERROR, _A.CANCELED, _A.LOST, _A.PREEMPTED}
     ),

@@ -71,6 +71,7 @@ class Reason(StrEnum):
     ACCEPTED = "accepted"
     REJECTED = "rejected"
     REQUEUED = "requeued"
+    PREEMPTED = "preempted"
 
 
 MemoryKey: TypeAlias = tuple[str, str | None, str | None]

@@ -132,8 +132,9 @@ class Outcome:
     `verdict` is a reviewer's on the work of a job (accepted or rejected), with `message` as its note.
 
     `next` makes a complete attempt the end of a step and not of the job; `result` is then what the
-    job has so far. `ceiling` says in a sentence which of its ceilings ends the job with this attempt;
-    `unfunded` sends it back to admission.
+    job has so far. With a canceled one it holds the checkpoint from which the work can go on.
+    `ceiling` says in a sentence which of its ceilings ends the job with this attempt; `unfunded`
+    sends it back to admission.
 
     `message` is one short line without secrets, fit for the submitter's eyes. `retry_after_s` is
     the provider's own wish in seconds. `partial_text` is what had arrived of an answer that did
@@ -165,8 +166,9 @@ class Work:
     `first_token_timeout_s` counts from the dispatch to the first piece of the answer, comments
     excepted. `idle_timeout_s` is the longest silence once the server has begun to respond.
     `endpoint` and `api_key` are one pair: without an endpoint the executor's own pair is used.
-    `max_spend` (USD) and `max_tokens` are what the submitter lets it take in all; `output_limit` is
-    the most tokens of output that what is left of them allows.
+    `checkpoint` is what an earlier attempt left to go on from, if any did. `max_spend` (USD) and
+    `max_tokens` are what the submitter lets it take in all; `output_limit` is the most tokens of
+    output that what is left of them allows.
     """
 
     attempt_id: str
@@ -176,6 +178,7 @@ class Work:
     payload: dict[str, Any] = field(repr=False)
     estimate: Estimate
     model: str = ""
+    checkpoint: Mapping[str, Any] | None = field(default=None, repr=False)
     max_spend: Decimal | None = None
     max_tokens: int | None = None
     output_limit: int | None = None

@@ -6,11 +6,17 @@ from threading import Lock
 from types import MappingProxyType
 
 from scheduling.executors import local_model, simulated
-from scheduling.executors.contract import Executor, ExecutorSpec
+from scheduling.executors.contract import Executor, ExecutorSpec, Traits
 
 EXECUTORS: Mapping[str, Callable[[ExecutorSpec], Executor]] = MappingProxyType(
     {local_model.KIND: local_model.LocalModel, simulated.KIND: simulated.Simulated}
 )
+
+
+def traits_of(kind: str) -> Traits | None:
+    """Return what may be done to work that runs on executors of a kind; None: nobody here knows."""
+    traits: Traits | None = getattr(EXECUTORS.get(kind), "traits", None)
+    return traits
 
 
 class UnknownExecutorKind(LookupError):

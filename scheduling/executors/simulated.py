@@ -1,7 +1,8 @@
 """Executor kind `simulated`: waits as long as a payload says, and does nothing else.
 
 It exists for demos, load tests and dry runs. It takes jobs of kind `simulated` alone, and its
-results say that they are simulated.
+results say that they are simulated. A run that is stopped leaves the seconds that it has done as its
+checkpoint, and the next one waits only for those that are left.
 """
 
 import time
@@ -15,6 +16,7 @@ from scheduling.executors.contract import (
     ErrorClass,
     ExecutorSpec,
     Health,
+    Next,
     OnText,
     Outcome,
     Source,
@@ -30,6 +32,7 @@ from scheduling.kinds.registry import served_on
 from scheduling.kinds.simulated import Simulated as SimulatedKind
 
 KIND = "simulated"
+DONE = "seconds_done"
 
 _JOB_KIND = SimulatedKind()
 
@@ -38,7 +41,7 @@ class Simulated:
     """Simulated runs, in as many threads as call it."""
 
     kind = KIND
-    traits = Traits(idempotent=True, checkpoints=False, cancellable=True)
+    traits = Traits(idempotent=True, checkpoints=True, cancellable=True)
 
     def __init__(self, spec: ExecutorSpec, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._spec = spec
@@ -68,7 +71,8 @@ class Simulated:
             if refused:
                 return _outcome(work, ErrorClass.INVALID_REQUEST, refused, 0.0)
             error_class = self._wait(work, cancel_event)
-            return _outcome(work, error_class, _sentence(error_class), self._clock() - started)
+            elapsed_s = self._clock() - started
+            return _outcome(work, error_class, _sentence(error_class), elapsed_s)
 
     def cancel(self, attempt_id: str) -> Cancel:
         """See `Executor.cancel`; the wait ends at once."""
@@ -83,9 +87,9 @@ class Simulated:
 
     def _wait(self, work: Work, cancel_event: Event) -> ErrorClass | None:
         """Sleep; the class of the end, None if the time passed as asked."""
-        seconds, limit = float(work.payload["seconds"]), work.max_runtime_s
+        seconds, limit = float(work.payload["seconds"]) - _done_s(work), work.max_runtime_s
         too_long = limit is not None and seconds > limit
-        if cancel_event.wait(limit if too_long else seconds):
+        if cancel_event.wait(limit if too_long else max(0.0, seconds)):
             return ErrorClass.CANCELED
         if too_long:
             return ErrorClass.MAX_RUNTIME
@@ -109,13 +113,20 @@ def _sentence(error_class: ErrorClass | None) -> str:
 
 def _outcome(work: Work, error_class: ErrorClass | None, message: str, elapsed_s: float) -> Outcome:
     done = error_class is None
+    stopped = error_class is ErrorClass.CANCELED
     return Outcome(
         status=status_of(error_class),
         usage=_usage(work, done=done, elapsed_s=elapsed_s),
         error_class=error_class,
         message=message,
         result={"simulated": True, "seconds": float(work.payload["seconds"])} if done else None,
+        next=Next(checkpoint={DONE: _done_s(work) + elapsed_s}) if stopped else None,
     )
+
+
+def _done_s(work: Work) -> float:
+    """Return the seconds that earlier runs of the job have done."""
+    return float((work.checkpoint or {}).get(DONE, 0.0))
 
 
 def _usage(work: Work, *, done: bool, elapsed_s: float) -> Usage:

@@ -17,7 +17,7 @@ from scheduling.core.order.order import Order
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.state import PoolState
-from scheduling.core.states import LIVE_ATTEMPTS, JobState, Phase
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState, Phase
 from scheduling.core.types import REVIEWS, Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
@@ -80,7 +80,8 @@ class Moves:
 class Book:
     """Every pool's state under one configuration.
 
-    `attempts` holds the live attempt of each live job; `corrected` the attempts whose charge
+    `attempts` holds the live attempt of each live job, `stopping` those jobs whose attempt was asked
+    to stop; `corrected` the attempts whose charge
     correction was applied and is not yet stored; `checked` the ETAs that came due; `moves` what
     happened in each pool since its read model was last made; `runs` the last seconds that a
     thread worked, by executor and by workflow (without what they waited in a list or for settling);
@@ -94,6 +95,7 @@ class Book:
     limits: Limits = field(default_factory=lambda: Limits({}))
     rows: dict[str, JobRow] = field(default_factory=dict)
     attempts: dict[str, AttemptRow] = field(default_factory=dict)
+    stopping: set[str] = field(default_factory=set)
     parked: dict[str, Reason] = field(default_factory=dict)
     corrected: list[str] = field(default_factory=list)
     first_etas: dict[str, FirstEta] = field(default_factory=dict)
@@ -131,6 +133,7 @@ class Book:
         if row.id in state.live and not self._still_runs(row, attempt):
             self._ended(row, attempt)
         if row.state == JobState.RUNNING:
+            self._note_stop(row.id, attempt)
             return
         self.rows[row.id] = row
         was_parked = self.parked.pop(row.id, None) is not None
@@ -288,6 +291,11 @@ class Book:
             core_live(row, attempt, policy, cost=self.cost_of(row), provider=provider)
         )
         self.attempts[row.id] = attempt
+        self._note_stop(row.id, attempt)
+
+    def _note_stop(self, job_id: str, attempt: AttemptRow | None) -> None:
+        if attempt is not None and attempt.state == AttemptState.STOPPING:
+            self.stopping.add(job_id)
 
     def _still_runs(self, row: JobRow, attempt: AttemptRow | None) -> bool:
         return (
@@ -298,6 +306,7 @@ class Book:
         """Free what the job held; learn from how its attempt went; correct its charge."""
         self.states[row.pool].end(row.id)
         self.attempts.pop(row.id, None)
+        self.stopping.discard(row.id)
         if attempt is None:
             return
         self.correct(row, attempt)

@@ -87,6 +87,7 @@ class ExecutorFacts:
     enabled: bool
     draining: bool
     provider: str = ""
+    drain_stops: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +191,7 @@ def _executor(row: Executor) -> ExecutorFacts:
         enabled=row.enabled,
         draining=row.draining,
         provider=row.provider,
+        drain_stops=row.draining and row.drain_stops,
     )
 
 

@@ -31,6 +31,7 @@ from scheduling.governor.config import config_load
 from scheduling.governor.dispatch import Sent, dispatch, remember, send
 from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
+from scheduling.governor.room import room_make
 from scheduling.governor.sweep import admission_is_due, expiry_is_due, settle_lost, unclaimed, wake
 
 log = logging.getLogger(__name__)
@@ -86,6 +87,7 @@ class Leader:
                 (1.0, self._renew),
                 (0.1, self._wake),
                 (0.25, self._settle_lost),
+                (0.25, self._make_room),
                 (0.5, self._resend),
                 (1.0, self._reconfigure),
                 (1.0, self._readmit),
@@ -173,6 +175,11 @@ class Leader:
         lost = settle_lost(self.epoch)
         if lost:
             log.warning("%d attempts of lost workers were settled", lost)
+
+    def _make_room(self) -> None:
+        asked = room_make(self.book, self.epoch, now_s())
+        if asked:
+            log.info("%d attempts were asked to make room", asked)
 
     def _resend(self) -> None:
         again = unclaimed(self.book, self.epoch)

@@ -43,6 +43,8 @@ class JobRow:
     submitted_at: float
     deadline: float | None
     fence: int
+    idempotent: bool
+    preemptions: int
     changed: str
     phase: str = Phase.WORK
 

@@ -15,7 +15,7 @@ JOB_COLUMNS = (
     "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
     "j.output_tokens, j.expected_s, j.submitted_by, "
     "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence, "
-    "j.changed::text, j.phase"
+    "j.idempotent, j.preemptions, j.changed::text, j.phase"
 )
 ATTEMPT_COLUMNS = (
     "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
@@ -154,19 +154,64 @@ FROM late WHERE a.id = late.id
 RETURNING a.id::text, a.fence, a.executor_id::text, a.expected_s
 """  # noqa: S608 (constants)
 
+# What runs is asked to stop and goes on waiting when its worker says so; what no worker has claimed
+# is taken back at once. The order of the locks is that of settling: a job before its attempt.
+MAKE_ROOM = f"""
+{LEAD}, asked AS (
+    SELECT * FROM unnest(
+        %(jobs)s::uuid[], %(attempts)s::uuid[], %(stop_for)s::text[], %(told)s::jsonb[]
+    ) WITH ORDINALITY AS x(job, attempt, stop_for, told, place)
+), stopping AS MATERIALIZED (
+    SELECT asked.*, j.tenant_id, a.state FROM lead, asked CROSS JOIN LATERAL (
+        SELECT tenant_id FROM scheduling_job
+        WHERE id = asked.job AND state = 'running' AND NOT cancel_requested FOR UPDATE SKIP LOCKED
+    ) j CROSS JOIN LATERAL (
+        SELECT state FROM scheduling_attempt
+        WHERE id = asked.attempt AND state IN ('dispatched', 'running') FOR UPDATE SKIP LOCKED
+    ) a
+), marked AS (
+    UPDATE scheduling_attempt a SET stop_for = s.stop_for,
+        state = CASE s.state WHEN 'running' THEN 'stopping' ELSE 'preempted' END,
+        ended_at = CASE s.state WHEN 'dispatched' THEN clock_timestamp() END,
+        charge_due = CASE s.state WHEN 'dispatched' THEN 0 END,
+        message = CASE s.state WHEN 'dispatched' THEN %(unbegun)s ELSE a.message END
+    FROM stopping s WHERE a.id = s.attempt AND a.id = ANY(%(attempts)s::uuid[])
+), waiting AS (
+    UPDATE scheduling_job j SET state = 'queued', reason = 'preempted',
+        preemptions = j.preemptions + 1, step_fence = j.step_fence + 1,
+        changed = pg_current_xact_id()
+    FROM stopping s WHERE j.id = s.job AND s.state = 'dispatched' AND j.id = ANY(%(jobs)s::uuid[])
+), told AS (
+    INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
+    SELECT job, tenant_id, attempt,
+        CASE state WHEN 'running' THEN 'preempting' ELSE 'preempted' END, 'preempted',
+        told || jsonb_build_object('policy', %(policy)s::int, 'control', %(control)s::bigint),
+        clock_timestamp()
+    FROM stopping ORDER BY place
+)
+SELECT job::text, state = 'running' FROM stopping
+"""  # noqa: S608 (constants)
+
+# A process that holds its lock lives: what must not run twice waits for its answer a while longer.
 # What has no `sent_at` is not sent to workers: its caller has until the end of its lease to take it.
 LOST = """
-SELECT a.id, a.fence FROM scheduling_attempt a
-WHERE a.state = 'dispatched' AND a.sent_at IS NULL AND a.lease_until < clock_timestamp()
-  OR a.state IN ('running', 'stopping') AND (
-    a.lease_until < clock_timestamp()
-    OR a.lease_until < clock_timestamp() + make_interval(secs => %(silent_s)s) AND NOT EXISTS (
+WITH silent AS MATERIALIZED (
+    SELECT a.id, a.fence, a.job_id, a.lease_until, EXISTS (
         SELECT 1 FROM pg_locks l
         WHERE l.locktype = 'advisory' AND l.granted AND l.classid = %(space)s
           AND l.objid = a.worker_id::int::oid AND l.objsubid = 2
           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-    )
-) ORDER BY a.id LIMIT 500
+    ) AS lives
+    FROM scheduling_attempt a
+    WHERE a.state IN ('running', 'stopping')
+        AND a.lease_until < clock_timestamp() + make_interval(secs => %(silent_s)s)
+      OR a.state = 'dispatched' AND a.sent_at IS NULL AND a.lease_until < clock_timestamp()
+)
+SELECT id, fence FROM silent
+WHERE NOT lives OR lease_until < clock_timestamp() AND (
+    lease_until < clock_timestamp() - make_interval(secs => %(patience_s)s)
+    OR (SELECT idempotent FROM scheduling_job WHERE id = silent.job_id)
+) ORDER BY id LIMIT 500
 """
 
 PUT_OFF = f"""

@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 SILENT_S = 1.2
 """How long a worker without its lock may be silent before it counts as dead: more than one beat,
 so that one which merely lost its connection has time to come back."""
+PATIENT_LEASES = 10
+"""How many leases a living but silent worker is given to say whether it still runs work that must
+not run twice; then it goes by the policy."""
 PUT_OFF_S = 10.0
 """How long a lost attempt that cannot be booked (nothing prices it) is left alone."""
 
@@ -72,9 +75,18 @@ def unclaimed(book: Book, epoch: int) -> list[Sent]:
 def settle_lost(epoch: int) -> int:
     """Settle what ran on workers that are gone; returns how many attempts that were.
 
+    A worker's beat says what it truly runs. One whose lease is over and that still holds its lock is
+    frozen, starved or cut off: work that may run twice goes on elsewhere at once, other work waits
+    for its beat, which adopts it again.
+
     One that cannot be booked is put off and does not stop the others.
     """
-    silent = {"space": LOCK_SPACE, "silent_s": max(0.0, settings.WORKER_LEASE_S - SILENT_S)}
+    lease_s = settings.WORKER_LEASE_S
+    silent = {
+        "space": LOCK_SPACE,
+        "silent_s": max(0.0, lease_s - SILENT_S),
+        "patience_s": (PATIENT_LEASES - 1) * lease_s,
+    }
     with connection.cursor() as cursor:
         cursor.execute(LOST, silent)
         reports = [

@@ -18,6 +18,9 @@ from scheduling.models.job import Job
 from tenants.ids import new_id
 
 ATTEMPT_STATES = [state.value for state in AttemptState]
+MAKE_ROOM = ["preempt", "drain"]
+"""What an attempt is asked to stop for whose job shall go on later."""
+STOPS_FOR = ["cancel", *MAKE_ROOM]
 LIVE = sorted(state.value for state in LIVE_ATTEMPTS)
 
 
@@ -27,6 +30,8 @@ class Attempt(models.Model):
     `charge_due` None means that the estimate stands. `cost` is the units charged at placement.
     `eta_finish` with its range is the first estimate that the job was given, at `eta_at`.
     `reviewer` is who has taken a review, for as long as its lease; it costs no units.
+    `stop_for` is what it was asked to stop for: a cancel, a higher class (preempt), or the draining
+    of its executor; empty for one that was not asked.
     `sent_at` and `sends` drive the resend of messages that no worker has claimed.
     """
 
@@ -38,6 +43,9 @@ class Attempt(models.Model):
     worker = models.ForeignKey(Worker, models.SET_NULL, null=True, related_name="attempts")
     reviewer = models.CharField(max_length=200, blank=True, db_default="")
     state = models.CharField(max_length=11, choices=[(s, s) for s in ATTEMPT_STATES])
+    stop_for = models.CharField(
+        max_length=7, choices=[(s, s) for s in STOPS_FOR], blank=True, default="", db_default=""
+    )
     cost = models.PositiveIntegerField()
     charge = models.PositiveBigIntegerField()
     charge_due = models.PositiveBigIntegerField(null=True)
@@ -72,6 +80,9 @@ class Attempt(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(state__in=ATTEMPT_STATES), name="attempt_state_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(stop_for__in=["", *STOPS_FOR]), name="attempt_stop_for_known"
             ),
             models.CheckConstraint(condition=Q(fence__gte=1), name="attempt_fence_positive"),
             models.CheckConstraint(condition=Q(cost__gte=0), name="attempt_cost_positive"),

@@ -24,7 +24,7 @@ class Executor(models.Model):
 
     `provider` names the price list; `job_kinds` the kinds of job that it takes; `models_offered` the
     models that it offers, `tools` the tools; `data_classes` the classes of data that it may be
-    given; `compute_class` what it runs on. The circuit is the breaker's state, written with each settle.
+    given; `compute_class` what it runs on. `drain_stops`: as it drains, what may yield goes elsewhere. The circuit is the breaker's state, written with each settle.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -48,6 +48,7 @@ class Executor(models.Model):
     weight = models.PositiveIntegerField(default=1)
     enabled = models.BooleanField(default=True)
     draining = models.BooleanField(default=False)
+    drain_stops = models.BooleanField(default=False)
     health = models.CharField(max_length=8, choices=[(h, h) for h in HEALTH], default="ok")
     circuit = models.CharField(max_length=9, choices=[(c, c) for c in CIRCUITS], default="closed")
     circuit_failures = models.PositiveIntegerField(default=0)

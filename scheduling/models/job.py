@@ -42,9 +42,10 @@ class Job(models.Model):
 
     A placement is (job, step, try). `step` numbers the steps that are done, `step_fence` is the
     fence at which the present one began, and `tries` counts the failures of that one alone.
-    `checkpoint` is what the last step left to the next one. `parent` is the job whose work
-    submitted it, `parent_call` the call that did ("3.0": the `step_fence` of its step, and the place
-    there), `depth` the number of its ancestors.
+    `checkpoint` is what the last step, or a run that made room, left to the next placement.
+    `preemptions` counts the runs that made room, for a higher class or a drained executor. `parent`
+    is the job whose work submitted it, `parent_call` the call that did ("3.0": the `step_fence` of
+    its step, and the place there), `depth` the number of its ancestors.
 
     `cost` None takes the workflow's present cost. `changed` is the transaction that last
     changed what the governor must take up: every writer but the governor's dispatch sets it to
@@ -91,6 +92,7 @@ class Job(models.Model):
     parent_call = models.CharField(max_length=40, blank=True, default="")
     depth = models.PositiveSmallIntegerField(default=0)
     tries = models.PositiveIntegerField(default=0)
+    preemptions = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField()
     idempotent = models.BooleanField(default=True)
     payload = models.JSONField()

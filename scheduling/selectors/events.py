@@ -73,7 +73,7 @@ def _lines(rows: Q, limit: int) -> list[EventLine]:
 
 
 def _note(data: object) -> str:
-    """Return the facts of an event that are safe and short: who, where, how much."""
+    """Return the facts of an event that are safe and short: who, where, how much, for which class."""
     if not isinstance(data, dict):
         return ""
     told = {
@@ -81,6 +81,7 @@ def _note(data: object) -> str:
         "step {}": data.get("step") if isinstance(data.get("step"), int) else None,
         "${}": _money(data.get("spend")),
         "by {}": data.get("by"),
+        "for {}": data.get("for_class"),
     }
     return ", ".join(words.format(value)[:NOTE_LENGTH] for words, value in told.items() if value)
 

@@ -45,6 +45,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.REVIEW: "Its work is done and waits for a reviewer's verdict.",
     Reason.ACCEPTED: "A reviewer accepted its work.",
     Reason.REJECTED: "A reviewer rejected its work.",
+    Reason.PREEMPTED: "It made room for other work; it goes on when its place comes up.",
     Reason.REQUEUED: "It had ended and was put back; it waits to be admitted anew.",
 }
 

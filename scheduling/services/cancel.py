@@ -110,12 +110,15 @@ def _unclaimed_stop(job: Job, now: datetime) -> bool:
 
 
 def _ask_to_stop(job: Job, now: datetime) -> None:
-    """Have the worker told; a reviewer is not asked, so his hold on the job ends now."""
-    job.cancel_requested = True
-    job.save(update_fields=["cancel_requested"])
+    """Have the worker told; a reviewer is not asked, so his hold on the job ends now.
+
+    It is a change for the governor, too: it counts on what is stopping to come free.
+    """
+    job.cancel_requested, job.changed = True, CurrentXact()
+    job.save(update_fields=["cancel_requested", "changed"])
     lease = {"lease_until": now} if job.phase == Phase.REVIEW else {}
-    live = Attempt.objects.filter(job=job, state=AttemptState.RUNNING)
-    live.update(state=AttemptState.STOPPING, **lease)
+    live = Attempt.objects.filter(job=job, state__in=(AttemptState.RUNNING, AttemptState.STOPPING))
+    live.update(state=AttemptState.STOPPING, stop_for="cancel", **lease)
 
 
 def _tell(job: Job, event: str, acting_user: str, reason: str) -> None:

@@ -2,9 +2,13 @@
 
 One table of cases, read from the top: a job that was asked to cancel ends canceled whatever its
 worker reports (the result is kept as evidence, the usage is charged); a complete one is done, or
-queued again where it was but a step; one that a ceiling stops has failed; one
-whose next step no budget pays for goes back to admission; a lost worker's job goes
-by the policy for lost work; else the retry rule speaks.
+queued again where it was but a step; one that a ceiling stops has failed; one whose next step no
+budget pays for goes back to admission; one that stopped to make room (for a higher class, or off a
+drained executor) is queued again; a lost worker's job goes by the policy for lost work; else the
+retry rule speaks.
+
+Making room is no fault of the job and costs no try, nor does it count among the placements of its
+step. Who was asked to make room and ended otherwise is judged by that end alone.
 
 Work that is done and needs a review is but a step: the review follows, and ends the job as it was
 judged. A review that nobody finished (it was given back, or lay too long) goes back in the order.
@@ -34,6 +38,7 @@ from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass, Next, Outcome, Status, Unfunded
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
+from scheduling.models.attempt import MAKE_ROOM
 
 LOST_LIMIT = 10
 
@@ -62,6 +67,7 @@ class Course:
     needs_review: bool = False
     phase: str = Phase.WORK
     kind: str = ""
+    stop_for: str = ""
 
     @property
     def placements(self) -> int:
@@ -93,6 +99,11 @@ class Ending:
     outcome: WorkOutcome = WorkOutcome.UNREVIEWED
 
     @property
+    def made_room(self) -> bool:
+        """Whether the attempt stopped for other work's sake."""
+        return self.attempt_state is AttemptState.PREEMPTED
+
+    @property
     def final(self) -> bool:
         """Whether the job has ended with it."""
         return self.job_state in ENDED_JOBS
@@ -107,12 +118,10 @@ def ending_of(
         return _canceled(state, course)
     if course.phase == Phase.REVIEW:
         return _reviewed(outcome.verdict, state)
-    if outcome.ceiling:
-        return _ended(JobEvent.FAIL, Reason.HARD_CEILING, state, course)
-    if outcome.unfunded is not None:
-        return _deferred(outcome.unfunded, state, course)
-    if outcome.status is Status.COMPLETE:
-        return _complete(outcome.next, state, course)
+    if outcome.status is Status.COMPLETE or outcome.ceiling or outcome.unfunded:
+        return _by_work(outcome, state, course)
+    if course.stop_for in MAKE_ROOM and outcome.error_class is ErrorClass.CANCELED:
+        return _made_room(course)
     return _failed(outcome, state, course, policy=policy, now=now, jitter=jitter)
 
 
@@ -136,9 +145,14 @@ def ending_of_lost(course: Course, *, policy: Policy) -> Ending:
     )
 
 
-def _complete(following: Next | None, state: AttemptState, course: Course) -> Ending:
-    if following is not None:
-        return _step(following, state)
+def _by_work(outcome: Outcome, state: AttemptState, course: Course) -> Ending:
+    """Return what follows from work that came to its end, or may not go on."""
+    if outcome.ceiling:
+        return _ended(JobEvent.FAIL, Reason.HARD_CEILING, state, course)
+    if outcome.unfunded is not None:
+        return _deferred(outcome.unfunded, state, course)
+    if outcome.next is not None:
+        return _step(outcome.next, state)
     if course.needs_review:
         return _to_review(state)
     return _ended(JobEvent.FINISH, Reason.FINISHED, state, course)
@@ -203,6 +217,16 @@ def _deferred(unfunded: Unfunded, state: AttemptState, course: Course) -> Ending
         reason=Reason.BUDGET,
         tries=course.tries,
         wake_at=unfunded.until,
+    )
+
+
+def _made_room(course: Course) -> Ending:
+    return Ending(
+        attempt_state=AttemptState.PREEMPTED,
+        job_state=job_move(JobState.RUNNING, JobEvent.REQUEUE),
+        event="preempted",
+        reason=Reason.PREEMPTED,
+        tries=course.tries,
     )
 
 

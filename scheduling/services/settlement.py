@@ -38,6 +38,7 @@ from scheduling.services.dependencies import (
     version_and_waited,
 )
 from scheduling.services.endings import Ending, ending_of, ending_of_lost
+from scheduling.services.late_results import late_results_tell
 from scheduling.services.scopes import chain_of
 from scheduling.services.settlement_rows import (
     Closing,
@@ -89,9 +90,11 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     fallout = dependants_lock(_ended(closings) if waited else {})
     booked = [_settlement(one.locked, one.outcome, one.ending) for one in closings]
     late = _late(stale, by_id)
+    late_results_tell(late)
+    booked += [_settlement(locked, outcome, None) for locked, outcome in late]
     _waste_rejected(closings)
     given_back = [*fallout.lost, *_unfunded(closings)]
-    books = book(settlements=booked + late, version=version, released=given_back)
+    books = book(settlements=booked, version=version, released=given_back)
     _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
     balances_follow(books)
@@ -149,21 +152,22 @@ def _closing(locked: Locked, outcome: Outcome | None, policy: Policy, now: datet
     else:
         jitter = random.random()  # noqa: S311 (spreads retries, guards nothing)
         ending = ending_of(outcome, locked, policy=policy, now=now.timestamp(), jitter=jitter)
-    due = _charge_due(locked, outcome, policy, now)
+    due = _charge_due(locked, outcome, policy, now, made_room=ending.made_room)
     return Closing(locked=locked, outcome=outcome, ending=ending, charge_due=due)
 
 
 def _charge_due(
-    locked: Locked, outcome: Outcome | None, policy: Policy, now: datetime
+    locked: Locked, outcome: Outcome | None, policy: Policy, now: datetime, *, made_room: bool
 ) -> int | None:
     """Return the turn charge that came true, None where the estimate stands.
 
     An attempt that used nothing is refunded; a lost one used something that nobody can name, unless
-    nobody had claimed it.
+    nobody had claimed it. One that made room is charged for the time that it had, if it had any.
     """
     if outcome is None:
         return None if locked.started_at else 0
-    if outcome.error_class in (ErrorClass.UNREACHABLE, ErrorClass.CANCELED):
+    worked = made_room and outcome.usage.worker_seconds > 0
+    if outcome.error_class in (ErrorClass.UNREACHABLE, ErrorClass.CANCELED) and not worked:
         return 0 if outcome.usage.requests == 0 else None
     due = locked.charge
     if policy.share_by is ShareBy.COST_TIME and locked.started_at:
@@ -173,11 +177,13 @@ def _charge_due(
     return due if due != locked.charge else None
 
 
-def _late(stale: Sequence[Locked], by_id: Mapping[uuid.UUID, Report]) -> list[Settlement]:
-    """Return the settlements of lost attempts whose worker reports after all."""
+def _late(
+    stale: Sequence[Locked], by_id: Mapping[uuid.UUID, Report]
+) -> list[tuple[Locked, Outcome]]:
+    """Return the lost attempts whose worker reports after all, with what it says."""
     reported = [(one, by_id[one.attempt_id].outcome) for one in stale]
     return [
-        _settlement(one, outcome, None)
+        (one, outcome)
         for one, outcome in reported
         if outcome is not None and one.attempt_state == AttemptState.LOST
     ]
@@ -186,6 +192,8 @@ def _late(stale: Sequence[Locked], by_id: Mapping[uuid.UUID, Report]) -> list[Se
 def _settlement(locked: Locked, outcome: Outcome | None, ending: Ending | None) -> Settlement:
     """Return what is to be booked; without an ending the report came too late to end anything."""
     complete = ending is not None and ending.attempt_state is AttemptState.COMPLETE
+    made_room = ending is not None and ending.made_room
+    goes_on = made_room and outcome is not None and outcome.next is not None
     heard = outcome if ending else None  # a late report's attempt stays one that was lost
     return Settlement(
         attempt_id=locked.attempt_id,
@@ -201,8 +209,8 @@ def _settlement(locked: Locked, outcome: Outcome | None, ending: Ending | None) 
         usage=_priced(outcome.usage if outcome else NOTHING_USED),
         chain=chain_of(locked),
         final=ending is not None and ending.final,
-        kind="incurred" if complete else "wasted",
-        failure_class="" if complete else _failure_class(heard),
+        kind="incurred" if complete or goes_on else "wasted",
+        failure_class="" if complete or goes_on else _failure_class(heard, made_room=made_room),
         is_try=(complete and not locked.step) or _counts(heard),
         source_event=ATTEMPT_EVENT if ending else LATE_EVENT,
     )
@@ -212,7 +220,9 @@ def _counts(outcome: Outcome | None) -> bool:
     return bool(outcome and outcome.error_class and outcome.error_class.counts_as_try)
 
 
-def _failure_class(outcome: Outcome | None) -> str:
+def _failure_class(outcome: Outcome | None, *, made_room: bool) -> str:
+    if made_room:
+        return "preempted"
     return "lost" if outcome is None else outcome.error_class or "canceled"
 
 
@@ -246,7 +256,9 @@ def _write(
 def _told(closing: Closing, spend: Decimal) -> Told:
     locked, ending = closing.locked, closing.ending
     facts: dict[str, Any] = {"fence": locked.fence, "spend": str(spend)}
-    if closing.outcome is not None and closing.outcome.error_class:
+    if ending.made_room and closing.outcome is not None:
+        facts |= {"stop_for": locked.stop_for, "checkpoint": closing.outcome.next is not None}
+    elif closing.outcome is not None and closing.outcome.error_class:
         facts |= {"error": closing.outcome.error_class, "message": closing.outcome.message}
     if ending.stepped:
         facts["step"] = locked.step + 1

@@ -30,7 +30,7 @@ BROKEN_OFF = "Its review was not ended."
 _LOCK = """
 SELECT j.id, j.kind, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j.submitted_by, j.state,
     j.fence, j.phase, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
-    a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.executor_id,
+    a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.stop_for, a.executor_id,
     a.cost, a.charge, a.reviewer, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
     CASE WHEN j.phase = 'review' THEN e.kind
         ELSE coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) END AS model,
@@ -62,7 +62,9 @@ WITH closing AS MATERIALIZED (
 UPDATE scheduling_job j SET state = x.state, reason = x.reason,
     result = coalesce(x.result, j.result), error = x.error, tries = x.tries, wake_at = x.wake,
     finished_at = CASE WHEN x.final THEN %s::timestamptz END, outcome = x.outcome,
-    step = j.step + x.stepped, step_fence = CASE WHEN x.stepped = 1 THEN j.fence ELSE j.step_fence END,
+    step = j.step + x.stepped, step_fence = CASE WHEN x.stepped = 1 THEN j.fence
+        ELSE j.step_fence + (x.attempt_state = 'preempted')::int END,
+    preemptions = j.preemptions + (x.attempt_state = 'preempted')::int,
     checkpoint = coalesce(x.checkpoint, j.checkpoint), phase = coalesce(x.phase, j.phase),
     changed = pg_current_xact_id()
 FROM closing x WHERE j.id = x.job AND j.id = ANY(%s::uuid[])
@@ -184,7 +186,7 @@ def _job_row(one: Closing) -> tuple[object, ...]:
         ending.job_state,
         ending.reason,
         _result(one.outcome),
-        None if one.locked.phase == Phase.REVIEW else _error(one.outcome),
+        None if ending.made_room or one.locked.phase == Phase.REVIEW else _error(one.outcome),
         ending.tries,
         None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
         ending.final,
@@ -210,7 +212,8 @@ def _result(outcome: Outcome | None) -> str | None:
 
 
 def _checkpoint(one: Closing) -> str | None:
-    if one.outcome is None or one.outcome.next is None or not one.ending.stepped:
+    goes_on = one.ending.stepped or one.ending.made_room
+    if one.outcome is None or one.outcome.next is None or not goes_on:
         return None
     return json.dumps(one.outcome.next.checkpoint)
 

@@ -154,6 +154,7 @@ def _work(claimed: Claimed) -> Work:
         payload=claimed.payload,
         estimate=Estimate(input_tokens=claimed.input_tokens, output_tokens=claimed.output_tokens),
         model=claimed.model,
+        checkpoint=claimed.checkpoint,
         max_spend=claimed.max_spend,
         max_tokens=claimed.max_tokens,
     )

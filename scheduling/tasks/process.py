@@ -3,7 +3,13 @@
 A process registers a Worker row and holds a session advisory lock of that row's id on a connection
 of its own: when the process dies, however, PostgreSQL frees the lock and the governor knows at
 once. A frozen process keeps the lock but not its lease, which a thread renews each second in one
-statement for everything that runs here. The same statement brings back what was asked to stop.
+statement for all that truly runs here or waits to be settled. What the rows say is here and the
+process does not know of (its claim was written, the answer never came) is not renewed, and so given
+up in time. The same statement brings back what was asked to stop.
+
+A beat that comes after its lease was over, and before anybody was told to do the work anew, adopts
+it again, and the story says so. An attempt that was settled as lost stays lost, even if its job still
+waits: its late result is kept as evidence and its usage booked, and the job goes by its next fence.
 
 Results are settled in sets by one thread (until none came for 20 ms, at most 100 ms or 200 results); work that is not idempotent is
 settled by the thread that ran it, at once. A set that cannot be written (the database is away) is
@@ -43,12 +49,18 @@ LOCK_WAIT_S = 30
 
 _HEARTBEAT = """
 WITH mine AS (
-    SELECT id FROM scheduling_attempt
+    SELECT id, job_id, fence, lease_until < clock_timestamp() AS late FROM scheduling_attempt
     WHERE worker_id = %(worker)s AND state IN ('running', 'stopping')
+      AND id = ANY(%(held)s::uuid[])
     ORDER BY id FOR UPDATE SKIP LOCKED
 ), renewed AS (
     UPDATE scheduling_attempt a SET lease_until = clock_timestamp() + make_interval(secs => %(s)s)
     FROM mine WHERE a.id = mine.id RETURNING a.id, a.state
+), adopted AS (
+    INSERT INTO scheduling_jobevent (job_id, tenant_id, attempt_id, event, reason, data, at)
+    SELECT j.id, j.tenant_id, mine.id, 'adopted', '', jsonb_build_object('fence', mine.fence),
+        clock_timestamp()
+    FROM mine JOIN scheduling_job j ON j.id = mine.job_id WHERE mine.late ORDER BY j.seq
 ), seen AS (
     UPDATE scheduling_worker SET seen_at = clock_timestamp(), threads = %(threads)s
     WHERE id = %(worker)s
@@ -72,6 +84,7 @@ class Process:
     stopping: threading.Event = field(default_factory=threading.Event)
     settled: threading.Event = field(default_factory=threading.Event)
     _put_off: list[tuple[float, Report]] = field(default_factory=list)
+    _settling: set[uuid.UUID] = field(default_factory=set)
     _locked: threading.Event = field(default_factory=threading.Event)
     _workers: list[threading.Thread] = field(default_factory=list)
 
@@ -109,12 +122,22 @@ class Process:
         while True:
             threads = 0 if self.stopping.is_set() else self.threads
             lease = settings.WORKER_LEASE_S
-            values = {"worker": self.worker_id, "s": lease, "threads": threads}
+            values = {"worker": self.worker_id, "s": lease, "threads": threads, "held": self.held()}
             for (attempt_id,) in session.execute(_HEARTBEAT, values).fetchall():
                 self.cancel(attempt_id)
             if self.settled.is_set():
                 return
             self.settled.wait(BEAT_S)
+
+    def held(self) -> list[uuid.UUID]:
+        """Return the attempts that run here, or whose results are not settled yet.
+
+        One that is on its way from one of these to the next is missed; the next beat has it.
+        """
+        with self.results.mutex:
+            waiting = [report.attempt_id for report in self.results.queue]
+        put_off = [report.attempt_id for _, report in list(self._put_off)]
+        return [*list(self.cancels), *waiting, *put_off, *list(self._settling)]
 
     def cancel(self, attempt_id: uuid.UUID) -> None:
         """Tell an attempt that runs here to stop."""
@@ -129,8 +152,11 @@ class Process:
 
     def settle_now(self, reports: Sequence[Report]) -> None:
         """Settle at once, trying again for as long as the database is away."""
+        ids = {report.attempt_id for report in reports}
+        self._settling |= ids
         while reports and not self._settled(reports):
             time.sleep(RETRY_S)
+        self._settling -= ids
 
     def _settled(self, reports: Sequence[Report]) -> bool:
         try:

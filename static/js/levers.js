@@ -86,7 +86,12 @@ function tenantLevers(row) {
 function executorLevers(row) {
   const on = (action, label, says, done, more = {}) => ({ label: `${label}…`, title: `${label}: ${row.id}`, says, path: `/executors/${row.id}/${action}`, done: `${row.id} ${done}.`, ...more });
   return [
-    row.draining ? on("undrain", "End draining", "It is given work again.", "takes work again") : on("drain", "Drain", "It is given nothing new and ends what it runs.", "is draining"),
+    ...(row.draining
+      ? [on("undrain", "End draining", "It is given work again.", "takes work again")]
+      : [
+          on("drain", "Drain", "It is given nothing new and ends what it runs.", "is draining"),
+          on("drain", "Drain and stop", "It is given nothing new; what may yield stops and goes on elsewhere, the rest it ends.", "is draining", { body: { preempt: true } }),
+        ]),
     row.enabled ? on("disable", "Switch off", "It is given nothing and ends what it runs.", "is off") : on("enable", "Switch on", "It is given work again.", "is on"),
     on("capacity", "Slots", "How many jobs it runs at once at most.", "has other slots", { fields: [{ name: "slots", label: "Slots", min: 1, max: 100_000, value: row.configured }] }),
     limits(`Limits of ${row.id}`, () => executorSubjects(row.id)),

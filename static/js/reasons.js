@@ -20,6 +20,7 @@ const SHORT = {
   waiting_on_child: ["link", "Waits for its own jobs"],
   step_done: ["clock", "Waits for its next step"],
   retry_wait: ["rotate-cw", "Waits to retry"],
+  preempted: ["rotate-cw", "Made room, waits again"],
   retry_budget: ["rotate-cw", "Retry budget is used up"],
   circuit_open: ["unplug", "Circuit is open"],
   budget: ["receipt", "Budget has no room"],

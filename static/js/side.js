@@ -109,6 +109,7 @@ const LOOKS = {
   review_waits: ["warn", "circle-check"], review_claimed: ["", "hand"], review_returned: ["warn", "rotate-cw"],
   accepted: ["ok", "circle-check"], rejected: ["bad", "circle-x"],
   stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
+  preempting: ["warn", "hourglass"], preempted: ["warn", "rotate-cw"], adopted: ["", "link"], late_result: ["mute", "unplug"],
 };
 // A reason that only repeats the event is not said twice.
 const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);

@@ -1,6 +1,6 @@
 """A scene for a running system, made in a process of its own; prints the keys as JSON.
 
-python -m tests.e2e.seed POOL_BUDGET SHARE_BY
+python -m tests.e2e.seed POOL_BUDGET SHARE_BY [MORE OF THE POLICY AS JSON]
 """
 
 import json
@@ -13,10 +13,12 @@ from django.utils.module_loading import import_string as found
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "telemachus.settings")
 
 
-def main(budget: int, share_by: str) -> dict[str, str]:
+def main(budget: int, share_by: str, policy: str = "{}") -> dict[str, str]:
     by = {"acting_user": "test", "reason": "a test's scene"}
     found("scheduling.controls.policies.policy_publish")(
-        body={"share_by": share_by}, note="a test's policy", acting_user="test"
+        body={"share_by": share_by, **json.loads(policy)},
+        note="a test's policy",
+        acting_user="test",
     )
     pool = found("scheduling.controls.pools.pool_create")(
         slug="default", name="Default", budget=budget, reserve=0, **by
@@ -47,4 +49,4 @@ def main(budget: int, share_by: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     django.setup()
-    sys.stdout.write(json.dumps(main(int(sys.argv[1]), sys.argv[2])))
+    sys.stdout.write(json.dumps(main(int(sys.argv[1]), *sys.argv[2:])))

@@ -65,8 +65,9 @@ class System:
     def tail(self, count: int = 60) -> str:
         return "\n".join(self.lines[-count:])
 
-    def seed(self, budget: int, share_by: str) -> None:
-        self.keys = json.loads(self.run("tests.e2e.seed", str(budget), share_by))
+    def seed(self, budget: int, share_by: str, **policy: object) -> None:
+        more = (str(budget), share_by, json.dumps(policy))
+        self.keys = json.loads(self.run("tests.e2e.seed", *more))
 
     def run(self, module: str, *arguments: str) -> str:
         """Run a module in a process of its own on this system; return what it printed."""

@@ -63,7 +63,7 @@ def waits(state: PoolState, now: float, first: int) -> dict[str, Reason]:
     walk = Walk(state.room(now))
     told: dict[str, Reason] = {}
     for spot in islice(state.order.walk_all(), first):
-        answer = _tested(state, walk, spot)
+        answer = tested(state, walk, spot)
         told[spot.job.id] = Reason.STARTS_NOW if isinstance(answer, Fit) else answer.reason
     for job in state.order.blocked_jobs()[:first]:
         told[job.id] = _kept_out(state, job.id)
@@ -82,7 +82,7 @@ def _walked(state: PoolState, done: Cycle, now: float) -> bool:
     for spot in _open_spots(state, walk):
         if full:
             break
-        answer = _tested(state, walk, spot)
+        answer = tested(state, walk, spot)
         if isinstance(answer, Fit):
             done.placements.append(_placed(state, walk, spot, answer, now))
         elif _shuts(state, spot, answer, now):
@@ -131,7 +131,8 @@ def _spots(order: Order, name: str) -> Iterator[Spot]:
             return
 
 
-def _tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
+def tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
+    """Put the next spot of the order to the walk's tests."""
     return walk.test(
         spot.job,
         uses_reserve=state.uses_reserve(spot.class_name),

@@ -69,7 +69,8 @@ class DefaultCaps:
 class Preemption:
     """Whether a strictly higher class may take a running job's place at a safe boundary.
 
-    A victim has run for `min_run_s` (seconds) and was preempted fewer than `most_times` before.
+    A victim has run for `min_run_s` (seconds) and was preempted fewer than `most_times` before, the
+    times that it left a drained executor counted in.
     """
 
     enabled: bool = False
@@ -141,7 +142,7 @@ class Policy:
     `age_after` is how long a job waits for each class that it climbs (0: no aging) and `age_limit`
     how many of a tenant's oldest startable jobs climb. `starving_after` is the age at which a
     waiting job is flagged; `default_expected_s` the run time assumed where nothing was measured.
-    `preemption` and `fallback` are kept and checked, and not acted on yet.
+    `fallback` is kept and checked, and not acted on yet.
     """
 
     number: int = 1

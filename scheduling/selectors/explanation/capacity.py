@@ -15,6 +15,7 @@ from scheduling.core.types import Executor, LimitKey, Reason
 from scheduling.models import Executor as ExecutorRow
 from scheduling.selectors.explanation.holders import holders, waiting
 from scheduling.selectors.explanation.raises import raises_of, room_made
+from scheduling.selectors.explanation.room import stopping_for, stopping_words
 from scheduling.selectors.explanation.scene import Finding, Scene, Told
 from scheduling.selectors.explanation.words import counted
 from scheduling.selectors.queue import moment
@@ -35,6 +36,8 @@ _PASSES: Mapping[Check, str] = MappingProxyType(
     }
 )
 
+_PREEMPTS = (Reason.HEAD_WAITS_FOR_UNITS, Reason.EXECUTOR_BUSY)
+
 
 def capacity(scene: Scene, check: Check, found: Walked) -> Finding:
     """Return what a check of capacity says, given what the walk said of the job."""
@@ -43,11 +46,12 @@ def capacity(scene: Scene, check: Check, found: Walked) -> Finding:
         limits = (*facts.get("limits", ()), *facts.get("windows", ()))
         said = _PASSES[check] + room_made(limits)
         return Finding(check=check, status=Status.PASSED, sentence=said, facts=facts)
+    stopping = stopping_for(scene) if found.reason in _PREEMPTS else {}
     return Finding(
         check=check,
         status=Status.WAITS,
-        sentence=_sentence(found.reason, facts),
-        facts=facts,
+        sentence=_sentence(found.reason, facts) + stopping_words(stopping),
+        facts=facts | stopping,
         reason=found.reason,
     )
 

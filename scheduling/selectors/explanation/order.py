@@ -4,6 +4,7 @@ from scheduling.core.policy.explain import Check, Status, next_rung
 from scheduling.core.states import JobState
 from scheduling.core.types import Reason
 from scheduling.models import JobEvent
+from scheduling.selectors.explanation.room import made_room, made_room_words
 from scheduling.selectors.explanation.scene import Finding, Scene, Told
 from scheduling.selectors.explanation.words import counted
 from scheduling.selectors.queue import moment
@@ -15,7 +16,11 @@ def retry(scene: Scene) -> Finding:
     job = scene.job
     facts: Told = {"tries": job.tries, "most": job.max_attempts, "placements": job.fence}
     if job.state != JobState.WAITING:
+        room = _made_room(scene)
         sentence = "It waits for no retry."
+        if room:
+            facts["made_room"] = room
+            sentence = f"It made room for {made_room_words(room)}, and goes on when its turn comes."
         return Finding(check=Check.RETRY, status=Status.PASSED, sentence=sentence, facts=facts)
     if scene.attempt is not None:
         facts |= {
@@ -30,6 +35,14 @@ def retry(scene: Scene) -> Finding:
         facts=facts | {"until": job.wake_at},
         reason=job.reason,
     )
+
+
+def _made_room(scene: Scene) -> Told:
+    """Return for whom a job stopped that waits because of it."""
+    if scene.job.reason != Reason.PREEMPTED or scene.attempt is None:
+        return {}
+    told = made_room(scene, scene.attempt)
+    return told and told | {"goes_on": scene.job.checkpoint is not None}
 
 
 def pause(scene: Scene) -> Finding:

@@ -4,7 +4,10 @@ from datetime import timedelta
 
 from scheduling.core.policy.explain import Check, Status
 from scheduling.core.states import JobState
+from scheduling.core.types import Reason
+from scheduling.models.attempt import MAKE_ROOM
 from scheduling.selectors.explanation.raises import raises_placed_by
+from scheduling.selectors.explanation.room import made_room, made_room_words
 from scheduling.selectors.explanation.scene import Finding, Scene, Told
 from scheduling.selectors.reasons import reason_sentence
 
@@ -39,12 +42,17 @@ def run(scene: Scene) -> Finding:
         "overdue": ends < scene.at,
         "cancel_requested": scene.job.cancel_requested,
     }
+    said, reason = f"{reason_sentence(scene.job.reason)} It is on", scene.job.reason
+    if attempt.stop_for in MAKE_ROOM:
+        room = made_room(scene, attempt)
+        facts["makes_room"], reason = room, Reason.PREEMPTED
+        said = f"It is asked to make room for {made_room_words(room)}, and goes on later. It is still on"
     return Finding(
         check=Check.RUN,
         status=Status.PASSED,
-        sentence=f"{reason_sentence(scene.job.reason)} It is on {attempt.executor.slug}.",
+        sentence=f"{said} {attempt.executor.slug}.",
         facts=facts,
-        reason=scene.job.reason,
+        reason=reason,
     )
 
 

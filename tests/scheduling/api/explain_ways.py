@@ -18,7 +18,7 @@ from scheduling.core.policy.settings import BacklogCaps, Policy
 from scheduling.core.states import WorkOutcome
 from scheduling.core.types import Reason
 from scheduling.governor import glance
-from scheduling.models import Decision, Executor, Job, PolicyVersion, Pool
+from scheduling.models import Decision, Executor, Job, JobEvent, PolicyVersion, Pool
 from scheduling.services.reviews import Judgement, review_judge
 from tenants.controls import tenant_weight
 from tenants.limits import workspace_limit
@@ -269,6 +269,21 @@ def requeued(stage: Stage) -> str:
 
 def lost(stage: Stage) -> str:
     return stage.ended("failed", Reason.WORKER_LOST)
+
+
+def preempted(stage: Stage, for_job: str = "", stop_for: str = "preempt", cost: int = 2) -> str:
+    """Let a job run that is asked to stop."""
+    stored = stage.runs(state="stopping", started_at=timezone.now(), stop_for=stop_for, cost=cost)
+    told = {"stop_for": stop_for} | ({"for_class": "incident"} if stop_for == "preempt" else {})
+    JobEvent.objects.create(
+        job=stored,
+        tenant_id=stored.tenant_id,
+        attempt_id=stored.attempts.get().id,
+        event="preempting",
+        reason=Reason.PREEMPTED,
+        data=told | {"for_job": for_job},
+    )
+    return str(stored.id)
 
 
 def rate_window(stage: Stage) -> str:

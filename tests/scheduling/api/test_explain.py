@@ -165,6 +165,10 @@ CASES = {
         ways.rejected, Check.END, "passed", "A reviewer rejected its work",
         {"state": "done", "outcome": "rejected"},
     ),
+    Reason.PREEMPTED: Case(
+        ways.preempted, Check.RUN, "passed", "asked to make room for a job of class incident",
+        {"makes_room.for": "preempt", "makes_room.for_class": "incident", "makes_room.times": 0},
+    ),
     Reason.REQUEUED: Case(ways.requeued, Check.READMISSION, "waits", "was put back"),
 }  # fmt: skip
 

@@ -172,6 +172,12 @@ def test_another_tenants_executor_reads_like_an_unknown_one(
     assert root.post("/executors/own/drain", WHY).json()["tenant"] == "acme"
 
 
+def test_draining_may_stop_what_can_go_on_elsewhere(root: Caller, world: Any) -> None:
+    answer = root.post("/executors/sim/drain", {"preempt": True} | WHY)
+    assert answer.json()["after"] == {"draining": True, "drain_stops": True}
+    assert root.post("/executors/sim/undrain", WHY).json()["after"]["drain_stops"] is False
+
+
 @pytest.mark.parametrize("path", ["/pools/zzz/dial", "/executors/zzz/drain",
                                   "/tenants/zzz/weight", "/workspaces/acme/zzz/weight",
                                   "/workflows/acme/zzz/cost"])  # fmt: skip
@@ -195,6 +201,7 @@ def test_what_is_not_there_is_a_404(root: Caller, path: str) -> None:
         ("/pools/main/dial", {"budget": 1}, "reserve", "0 to the budget"),
         ("/executors/sim/capacity", {"slots": 0}, "slots", "drain it"),
         ("/executors/sim/drain", {"slots": 0}, "slots", "no field"),
+        ("/executors/sim/drain", {"preempt": 1}, "preempt", "true or false"),
     ],
 )
 def test_bad_input_names_the_field_the_limit_and_what_to_do(

@@ -70,6 +70,21 @@ def case(request, server):
     made.executor.close()
 
 
+def test_work_that_was_stopped_goes_on_from_its_checkpoint_where_the_kind_promises_it(case):
+    if not case.executor.traits.checkpoints:
+        pytest.skip("this kind keeps no checkpoints")
+    event = threading.Event()
+    threading.Timer(0.2, event.set).start()
+    stopped = case.run("endless", event)
+    assert stopped.status is Status.CANCELED
+    assert stopped.next is not None
+    again = threading.Event()
+    again.set()
+    further = case.run("endless", again, checkpoint=stopped.next.checkpoint)
+    assert further.next.checkpoint != {}
+    assert case.run("quick").next is None
+
+
 @pytest.fixture
 def begun(case):
     """An endless run in a thread, seen to run; and the list that gets its outcome."""

@@ -1,6 +1,7 @@
 """The simulated executor: time, tokens and failures exactly as a payload names them."""
 
 import threading
+import time
 
 import pytest
 
@@ -43,3 +44,23 @@ def test_a_bad_payload_is_refused_by_field():
     outcome = run(seconds=-1)
     assert outcome.error_class is ErrorClass.INVALID_REQUEST
     assert "seconds" in outcome.message
+
+
+def test_a_run_goes_on_from_the_seconds_that_are_done():
+    executor = Simulated(ExecutorSpec(name="s", kind="simulated"))
+    work = make_work(kind="simulated", payload={"seconds": 60}, checkpoint={"seconds_done": 60})
+    began = time.monotonic()
+    outcome = executor.dispatch(work, threading.Event())
+    assert (outcome.status, outcome.next) == (Status.COMPLETE, None)
+    assert time.monotonic() - began < 5
+
+
+def test_a_stopped_run_leaves_all_the_seconds_that_were_done():
+    times = iter([0.0, 7.0])
+    executor = Simulated(ExecutorSpec(name="s", kind="simulated"), clock=lambda: next(times))
+    event = threading.Event()
+    event.set()
+    work = make_work(kind="simulated", payload={"seconds": 60}, checkpoint={"seconds_done": 5})
+    outcome = executor.dispatch(work, event)
+    assert outcome.next.checkpoint == {"seconds_done": 12.0}
+    assert outcome.usage.worker_seconds == 7

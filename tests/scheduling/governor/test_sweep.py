@@ -137,6 +137,26 @@ def test_lost_work_that_must_not_run_twice_fails(desk: Desk, pool: Pool) -> None
     assert job.error["class"] == "lost"
 
 
+def test_lost_work_that_must_not_run_twice_waits_for_a_worker_that_holds_its_lock(
+    desk: Desk, pool: Pool, settings: Any
+) -> None:
+    acme = make_tenant("acme", pool)
+    once, twice = submit(acme, idempotent=False)[0], submit(acme)[0]
+    desk.turn()
+    desk.claim()
+    for attempt in Attempt.objects.all():
+        aged(attempt, lease_until=-9 * settings.WORKER_LEASE_S + 2)
+    with _session() as session:
+        session.execute("SELECT pg_advisory_lock(%s, %s)", (LOCK_SPACE, desk.worker))
+        assert lost(desk)
+        assert Attempt.objects.get(state="lost").job_id == twice.id
+        assert not lost(desk)
+        aged(Attempt.objects.get(job=once), lease_until=-9 * settings.WORKER_LEASE_S - 0.1)
+        assert lost(desk)
+    once.refresh_from_db()
+    assert (once.state, once.reason) == ("failed", "worker_lost")
+
+
 def test_a_new_leader_gives_workers_time_to_renew_their_leases(
     desk_with_attempt: tuple[Desk, Attempt], settings: Any
 ) -> None:

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.django_db
 HOT = {
     "take up": statements.PICKUP,
     "dispatch": statements.DISPATCH,
+    "make room": statements.MAKE_ROOM,
     "claim": claim._CLAIM,
     "lock": settlement_rows._LOCK,
     "close": settlement_rows._CLOSE,

@@ -251,6 +251,25 @@ def test_the_late_report_of_a_lost_attempt_is_booked_as_wasted_and_no_more(
     assert balances_differ() == []
 
 
+def test_a_late_result_is_kept_in_the_story_once_with_its_text_cut_short(
+    attempt: Attempt, worker: int
+) -> None:
+    settle([attempt], None)
+    second = running(Job.objects.get(), worker, 2)
+    settle([attempt], done({"text": "x" * 3000}))
+    settle([attempt], done({"text": "x" * 3000}))
+    told = JobEvent.objects.get(event="late_result")
+    assert (told.attempt_id, told.reason) == (attempt.id, "worker_lost")
+    assert told.data["text"].startswith('{"text": "xxx')
+    assert (len(told.data["text"]), told.data["shortened"]) == (2000, True)
+    assert (told.data["outcome"], told.data["fence"]) == ("complete", 1)
+    settle([second], None)
+    settle([second], failed(ErrorClass.TIMEOUT))
+    (failure,) = JobEvent.objects.filter(event="late_result", attempt_id=second.id)
+    assert (failure.data["outcome"], failure.data["error"]) == ("error", "timeout")
+    assert "text" not in failure.data
+
+
 def test_a_job_that_loses_its_workers_again_and_again_ends(acme: Workspace, worker: int) -> None:
     job = submit(acme, max_attempts=1)[0]
     for fence in range(1, 12):

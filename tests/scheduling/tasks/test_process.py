@@ -2,6 +2,7 @@
 
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,7 +14,7 @@ from django.utils import timezone
 
 from billing.services.prices import prices_forget
 from scheduling.governor.statements import LOST
-from scheduling.models import Attempt, Executor, Job, Worker
+from scheduling.models import Attempt, Executor, Job, JobEvent, Worker
 from scheduling.services import settlement
 from scheduling.services.cancel import job_cancel
 from scheduling.services.settlement import Report
@@ -45,6 +46,7 @@ def locked(worker: int) -> bool:
 def running(space: Workspace, process: Process, count: int = 1, **more: Any) -> list[Attempt]:
     attempts = [place(job) for job in submit(space, count, **more)]
     claim(process.worker_id, attempts)
+    process.cancels.update({one.id: threading.Event() for one in attempts})
     return attempts
 
 
@@ -82,8 +84,53 @@ def test_the_beat_renews_leases_and_keeps_the_process_seen(
     assert until(renewed)
     assert Worker.objects.get().seen_at > timezone.now() - timedelta(minutes=1)
     with connection.cursor() as cursor:
-        cursor.execute(LOST, {"space": LOCK_SPACE, "silent_s": 100})
+        cursor.execute(LOST, {"space": LOCK_SPACE, "silent_s": 100, "patience_s": 0})
         assert cursor.fetchall() == []
+
+
+def test_a_beat_after_the_lease_was_over_adopts_what_still_runs_and_says_so(
+    process: Process, acme: Workspace
+) -> None:
+    late, _ = running(acme, process, 2)
+    Attempt.objects.filter(id=late.id).update(lease_until=timezone.now() - timedelta(seconds=5))
+    adopted = JobEvent.objects.filter(event="adopted")
+    assert until(adopted.exists)
+    assert until(lambda: Attempt.objects.get(id=late.id).lease_until > timezone.now())
+    (told,) = adopted
+    assert (told.attempt_id, told.job_id, told.data) == (late.id, late.job_id, {"fence": 1})
+
+
+def test_what_the_process_does_not_know_of_is_not_renewed(
+    process: Process, acme: Workspace
+) -> None:
+    known, unknown = running(acme, process, 2)
+    del process.cancels[unknown.id]
+    Attempt.objects.update(lease_until=timezone.now() - timedelta(seconds=5))
+    assert until(lambda: Attempt.objects.get(id=known.id).lease_until > timezone.now())
+    assert Attempt.objects.get(id=unknown.id).lease_until < timezone.now()
+
+
+def test_a_result_that_waits_to_be_settled_keeps_its_lease(
+    process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (report(one) for one in running(acme, process, 3))
+    process.cancels.clear()
+    process._put_off.append((time.monotonic() + 100, third))
+    seen: list[set[uuid.UUID]] = []
+
+    def settle(_reports: Any) -> bool:
+        process.results.put(second)
+        seen.append(set(process.held()))
+        process.results.get()
+        return True
+
+    monkeypatch.setattr(Process, "_settled", lambda _self, reports: settle(reports))
+    process.stopping.set()
+    assert until(process.settled.is_set)
+    process.settle_now([first])
+    assert seen == [{first.attempt_id, second.attempt_id, third.attempt_id}]
+    assert process.held() == [third.attempt_id]
+    process._put_off.clear()
 
 
 def test_a_job_that_is_canceled_has_its_event_set(process: Process, acme: Workspace) -> None:
