@@ -14,7 +14,7 @@ from scheduling.core.types import Reason
 from scheduling.models import Job
 
 REQUEUE_COLUMNS = (
-    "state", "reason", "outcome", "cancel_requested", "step", "tries", "result", "error",
+    "state", "reason", "outcome", "cancel_requested", "step", "tries", "result", "error", "runs_model",
     "submitted_at", "deadline", "wake_at", "started_at", "finished_at",
 )  # fmt: skip
 
@@ -39,6 +39,7 @@ def requeue(job: Job, now: datetime) -> Step:
     job.state = job_move(job_move(state, JobEvent.REQUEUE), JobEvent.DEFER)
     job.reason, job.outcome = Reason.REQUEUED, "unreviewed"
     job.cancel_requested, job.step, job.tries = False, 0, 0
+    job.runs_model = ""
     job.result = job.error = job.started_at = job.finished_at = None
     job.submitted_at = job.wake_at = now
     if _has_passed(job, now):

@@ -43,6 +43,7 @@ class JobEvent(StrEnum):
     PLACE = "place"
     FINISH = "finish"
     RETRY = "retry"
+    FALL_BACK = "fall_back"
     REQUEUE = "requeue"
     WAIT = "wait"
     WAKE = "wake"
@@ -70,12 +71,14 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (_S.DEFERRED, _E.FAIL): _S.FAILED,
     (_S.QUEUED, _E.PLACE): _S.RUNNING,
     (_S.QUEUED, _E.DEFER): _S.DEFERRED,
+    (_S.QUEUED, _E.FALL_BACK): _S.DEFERRED,
     (_S.QUEUED, _E.WAIT): _S.WAITING,
     (_S.QUEUED, _E.CANCEL): _S.CANCELED,
     (_S.QUEUED, _E.EXPIRE): _S.EXPIRED,
     (_S.QUEUED, _E.FAIL): _S.FAILED,
     (_S.RUNNING, _E.FINISH): _S.DONE,
     (_S.RUNNING, _E.RETRY): _S.WAITING,
+    (_S.RUNNING, _E.FALL_BACK): _S.DEFERRED,
     (_S.RUNNING, _E.WAIT): _S.WAITING,
     (_S.RUNNING, _E.REQUEUE): _S.QUEUED,
     (_S.RUNNING, _E.FAIL): _S.FAILED,

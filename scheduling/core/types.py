@@ -14,6 +14,8 @@ LimitKey: TypeAlias = tuple[str, str]
 
 GLOBAL: LimitKey = ("global", "all")
 """Every job counts under it."""
+KEY = ""
+"""The model that the circuit of an executor's key is kept under: it stands for all of them."""
 
 
 class Verdict(StrEnum):
@@ -45,6 +47,8 @@ class Reason(StrEnum):
     DEPENDENCY = "dependency"
     RETRY_WAIT = "retry_wait"
     RETRY_BUDGET = "retry_budget"
+    FALLBACK = "fallback"
+    FELL_BACK = "fell_back"
     CIRCUIT_OPEN = "circuit_open"
     BUDGET = "budget"
     UNPRICED_MODEL = "unpriced_model"
@@ -111,6 +115,8 @@ class Job:
 
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
     `cost` the capacity units it occupies (>= 1); `expected_s` the estimated run time;
+    `retry` says that its last try failed, so that this one counts in its provider's retry budget;
+    `places` are the ids of the executors that it is funded or qualified for (empty: all are);
     `limits` the own-limit keys that it counts under; `shared` the keys of limits that it shares
     with other tenants (`GLOBAL`, its pool, concurrency keys), to which its provider comes once an
     executor is chosen; `tokens` what it should use of a rate window; `class_name` its own class.
@@ -137,6 +143,8 @@ class Job:
     data_class: str = ""
     compute_class: str = ""
     tokens: int = 0
+    retry: bool = False
+    places: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +163,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A job that holds capacity now (its attempt is dispatched, running or stopping)."""
+    """A job that holds capacity now (its attempt is dispatched, running or stopping).
+
+    `model` is what it runs, "" where neither it nor its executor names one.
+    """
 
     job_id: str
     tenant: str
@@ -168,11 +179,17 @@ class Live:
     limits: tuple[LimitKey, ...] = ()
     shared: tuple[LimitKey, ...] = ()
     workflow: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Executor:
-    """A place where work can run. `tenant` and `workspace` None: open to everybody."""
+    """A place where work can run. `tenant` and `workspace` None: open to everybody.
+
+    `default_model` is what a job that names no model runs. `resting` are the models whose circuit
+    is open here and `probing` those whose circuit is half-open, so that one live job is let through;
+    `KEY` among them stands for the executor's key, and so for all that it offers.
+    """
 
     id: str
     kinds: frozenset[str]
@@ -187,8 +204,19 @@ class Executor:
     data_classes: frozenset[str] = frozenset()
     compute_class: str = ""
     provider: str = ""
+    default_model: str = ""
+    resting: frozenset[str] = frozenset()
+    probing: frozenset[str] = frozenset()
     available: bool = True
-    """Enabled, not draining, health ok or degraded, circuit closed or half-open."""
+    """Enabled, not draining, health ok or degraded."""
+
+    def model_of(self, asked: str) -> str:
+        """Return the model that a job which asks for `asked` ("" for none) runs here."""
+        return asked or self.default_model
+
+    def rests(self, asked: str) -> bool:
+        """Tell whether an open circuit keeps such a job away."""
+        return bool(self.resting) and not self.resting.isdisjoint((KEY, self.model_of(asked)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
-from scheduling.core.types import GLOBAL, Job, LimitKey, Live
+from scheduling.core.states import AttemptState
+from scheduling.core.types import GLOBAL, Executor, Job, LimitKey, Live, Reason
+
+FAILED = (AttemptState.ERROR, AttemptState.INTERRUPTED)
+"""How an attempt has ended that may be its provider's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """The columns of `statements.JOB_COLUMNS`, in their order."""
+    """The columns of `statements.JOB_COLUMNS`, in their order; `model` is the one in force."""
 
     id: str
     seq: int
@@ -40,6 +44,7 @@ class JobRow:
     submitted_at: float
     deadline: float | None
     fence: int
+    places: list[str]
     changed: str
 
 
@@ -108,7 +113,18 @@ def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
     return (GLOBAL, pool, *(("key", key) for key in dict.fromkeys(row.keys)))
 
 
-def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
+def is_retry(row: JobRow, attempt: AttemptRow | None) -> bool:
+    """Tell whether the next placement of a waiting job repeats one that failed at its provider.
+
+    The first one after a fallback repeats nothing: that model has not been tried. Neither does one
+    after a lost worker, which says nothing of the provider.
+    """
+    return attempt is not None and attempt.state in FAILED and row.reason != Reason.FELL_BACK
+
+
+def core_job(
+    row: JobRow, policy: Policy, *, cost: int, expected_s: float, retry: bool = False
+) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     known = policy.class_named(row.job_class)
     return Job(
@@ -139,17 +155,20 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
         compute_class=row.compute_class,
         workflow=row.workflow,
         tokens=row.input_tokens + row.output_tokens,
+        retry=retry,
+        places=frozenset(row.places),
     )
 
 
 def core_live(
-    row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, provider: str = ""
+    row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, executor: Executor | None = None
 ) -> Live:
     """Return the live job as the core sees it, holding its workflow's present cost.
 
-    `provider` is that of its executor. One of a class that the policy has no more is counted and shown in the default one.
+    `executor` is where it runs, if that is known. One of a class that the policy has no more is counted and shown in the default one.
     """
     known = policy.class_named(attempt.job_class)
+    provider = executor.provider if executor else ""
     return Live(
         job_id=row.id,
         tenant=row.tenant,
@@ -162,4 +181,5 @@ def core_live(
         limits=limits_of(row),
         shared=(*shared_of(row), ("provider", provider)) if provider else shared_of(row),
         workflow=row.workflow,
+        model=executor.model_of(row.model) if executor else row.model,
     )

@@ -14,7 +14,6 @@ EXECUTOR_KINDS = [
     "local-model", "remote-model", "cpu-node", "hpc-partition", "k8s", "human", "simulated",
 ]  # fmt: skip
 HEALTH = ["ok", "degraded", "down"]
-CIRCUITS = ["closed", "open", "half_open"]
 
 
 class Executor(models.Model):
@@ -22,7 +21,7 @@ class Executor(models.Model):
 
     `provider` names the price list; `job_kinds` the kinds of job that it takes; `models_offered` the
     models that it offers, `tools` the tools; `data_classes` the classes of data that it may be
-    given; `compute_class` what it runs on. The circuit is the breaker's state, written with each settle.
+    given; `compute_class` what it runs on.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -47,9 +46,6 @@ class Executor(models.Model):
     enabled = models.BooleanField(default=True)
     draining = models.BooleanField(default=False)
     health = models.CharField(max_length=8, choices=[(h, h) for h in HEALTH], default="ok")
-    circuit = models.CharField(max_length=9, choices=[(c, c) for c in CIRCUITS], default="closed")
-    circuit_failures = models.PositiveIntegerField(default=0)
-    circuit_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         """Constraints."""
@@ -60,14 +56,7 @@ class Executor(models.Model):
                 condition=Q(kind__in=EXECUTOR_KINDS), name="executor_kind_known"
             ),
             models.CheckConstraint(condition=Q(health__in=HEALTH), name="executor_health_known"),
-            models.CheckConstraint(
-                condition=Q(circuit__in=CIRCUITS), name="executor_circuit_known"
-            ),
             models.CheckConstraint(condition=Q(weight__gte=1), name="executor_weight_positive"),
-            models.CheckConstraint(
-                condition=Q(circuit="closed") | Q(circuit_until__isnull=False),
-                name="executor_open_circuit_has_end",
-            ),
         ]
 
     def __str__(self) -> str:

@@ -43,7 +43,9 @@ class Job(models.Model):
     last failure, `reason` the code of the last decision. `estimate` holds the amounts that were
     named for what has no column of its own (tool calls, environment ...), by their dimension.
     `max_spend` (USD) and `max_tokens` are the job's ceilings. `needs_review`: it or its risk asks
-    for one; its workflow may too.
+    for one; its workflow may too. `runs_model` is the model in force after a fallback ("": the one
+    that was asked for, `model`), `places` the executors that it is funded or qualified for (none
+    named: all that fit).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -76,6 +78,8 @@ class Job(models.Model):
     result = models.JSONField(null=True)
     error = models.JSONField(null=True)
     model = models.CharField(max_length=200, blank=True)
+    runs_model = models.CharField(max_length=200, blank=True, default="")
+    places = ArrayField(models.UUIDField(), default=list)
     region = models.CharField(max_length=60, blank=True)
     labels = ArrayField(models.CharField(max_length=60), default=list)
     tools = ArrayField(models.CharField(max_length=60), default=list)
@@ -136,3 +140,8 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def model_in_force(self) -> str:
+        """The model that it runs: a fallback's, else the one that was asked for ("": any)."""
+        return self.runs_model or self.model

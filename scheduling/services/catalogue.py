@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from scheduling.core import types
-from scheduling.core.placement import candidates
 from scheduling.core.policy.settings import Policy
 from scheduling.events import valkey_client
 from scheduling.models import Executor, Mission, Workflow
@@ -44,15 +43,7 @@ class Settings:
     workflows: dict[str, Workflow]
     missions: dict[str, Mission]
     executors: Executors
-
-    def offers(self, job: types.Job, pool_id: str) -> list[tuple[str, str]]:
-        """Return the (provider, model) of every executor that may ever run the job.
-
-        Health and circuits do not count: they pass, the price does not.
-        """
-        rows = {core.id: row for row, core in self.executors.get(pool_id, [])}
-        fitting = candidates(job, [core for _, core in self.executors.get(pool_id, [])])
-        return sorted({_offer(rows[executor.id], job.model) for executor in fitting})
+    """As if all were healthy and every circuit closed: those pass, the price does not."""
 
     def is_offered(self, model: str, pool_id: str) -> bool:
         """Tell whether any executor of the pool offers the model, whatever else it asks for."""
@@ -152,7 +143,8 @@ _settings = Remembered(_settings_read)
 _executors = Remembered(_executors_read)
 
 
-def _offer(row: Executor, model: str) -> tuple[str, str]:
+def offer_of(row: Executor, model: str) -> tuple[str, str]:
+    """Return the (provider, model) under which an executor's work is priced."""
     if model or not row.models_offered:
         return (row.provider, model or row.kind)
     return (row.provider, row.models_offered[0])

@@ -209,8 +209,9 @@ def _told(closing: Closing, spend: Decimal) -> Told:
     facts: dict[str, Any] = {"fence": locked.fence, "spend": str(spend)}
     if closing.outcome is not None and closing.outcome.error_class:
         facts |= {"error": closing.outcome.error_class, "message": closing.outcome.message}
-    if ending.wake_at is not None:
-        facts["retry_at"] = datetime.fromtimestamp(ending.wake_at, tz=UTC).isoformat()
+    again = ending.retry_at or ending.wake_at
+    if again is not None:
+        facts["retry_at"] = datetime.fromtimestamp(again, tz=UTC).isoformat()
     return Told(
         job_id=locked.id,
         tenant_id=locked.tenant_id,

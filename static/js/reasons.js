@@ -19,6 +19,8 @@ const SHORT = {
   dependency: ["link", "Waits for another job"],
   retry_wait: ["rotate-cw", "Waits to retry"],
   retry_budget: ["rotate-cw", "Retry budget is used up"],
+  fallback: ["rotate-cw", "Looks for another model"],
+  fell_back: ["rotate-cw", "Another model stands in"],
   circuit_open: ["unplug", "Circuit is open"],
   budget: ["receipt", "Budget has no room"],
 };

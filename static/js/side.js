@@ -60,7 +60,7 @@ function meter(box, row, texture) {
 // --- executors -----------------------------------------------------------------------------------
 
 const HEALTH = { ok: ["ok", "circle-check", "Healthy"], degraded: ["warn", "triangle-alert", "Degraded"], down: ["bad", "circle-x", "Down"] };
-const CIRCUIT = { closed: "Circuit closed", open: "Circuit open", half_open: "Circuit half-open" };
+const CIRCUIT = { closed: "Circuit closed", open: "Circuit open", half_open: "Circuit half-open", partly_open: "Some circuits open" };
 
 export const isUsable = (row) => row.enabled && !row.draining && row.health !== "down" && row.circuit !== "open";
 
@@ -106,7 +106,7 @@ const LOOKS = {
   finished: ["ok", "circle-check"], done: ["ok", "circle-check"], started: ["", "play"], placed: ["", "play"],
   dispatched: ["", "play"], queued: ["", "list-ordered"], admitted: ["", "list-ordered"], deferred: ["warn", "timer"],
   denied: ["bad", "ban"], failed: ["bad", "circle-x"], lost: ["bad", "unplug"], expired: ["bad", "hourglass"],
-  requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
+  requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], fell_back: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
 };
 // A reason that only repeats the event is not said twice.
 const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);

@@ -10,18 +10,18 @@ as the dial stands. Those left their lines, so that they cannot stop the pool, a
 the dial or their cost changes.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from scheduling.core.capacity import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
-from scheduling.core.placement import candidates
+from scheduling.core.placement import candidates, only_rest
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
 from scheduling.core.policy.windows import rate_keys
-from scheduling.core.types import GLOBAL, Executor, Job, Live, Placement, Pool, Reason, Spot
+from scheduling.core.types import GLOBAL, KEY, Executor, Job, Live, Placement, Pool, Reason, Spot
 
 HOLD = "hold"
 """Why an order keeps the jobs of a tenant out of their lines that an operator holds."""
@@ -59,8 +59,9 @@ class PoolState:
         self.never_fits: dict[str, Job] = {}
         self.use = Use()
         self.busy: dict[str, int] = {}
+        self.on_model: dict[tuple[str, str], int] = {}
         self.opens_at = inf
-        """When a rate window opens that kept the last cycle from a placement (epoch seconds)."""
+        """When a rate window or retry budget opens that kept the last cycle from a placement (epoch seconds)."""
         self._reserve_classes = frozenset(rule.name for rule in policy.classes if rule.uses_reserve)
         self.set_executors(executors)
         limits.join(order)
@@ -87,6 +88,9 @@ class PoolState:
             backfill=self.policy.backfill is Backfill.EASY,
             windows=self.limits.windows,
             by_provider=self.limits.by_provider,
+            retries=self.limits.retries,
+            probes=self._probes,
+            on_model=self.on_model,
         )
 
     def candidates(self, job: Job) -> tuple[Executor, ...]:
@@ -96,6 +100,23 @@ class PoolState:
             found = self._candidates[_wants(job)] = candidates(job, self.executors.values())
         return found
 
+    def without_candidate(self, job: Job) -> Reason:
+        """Tell why no executor may run a job: open circuits alone, or more than that."""
+        wants = _wants(job)
+        found = self._placeless.get(wants)
+        if found is None:
+            rests = only_rest(job, self.executors.values())
+            found = self._placeless[wants] = Reason.CIRCUIT_OPEN if rests else Reason.NO_EXECUTOR
+        return found
+
+    def stranded(self, models: Collection[str]) -> Iterator[Job]:
+        """Yield the startable jobs of these models that open circuits alone keep from a start."""
+        for job, _ in self.order.startable():
+            if job.model not in models or self.candidates(job):
+                continue
+            if self.without_candidate(job) is Reason.CIRCUIT_OPEN:
+                yield job
+
     def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
         """Tell whether any executor could take a job now, but those of closed providers."""
         if self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id)):
@@ -103,6 +124,7 @@ class PoolState:
         busy = self.busy
         return any(
             executor.available
+            and KEY not in executor.resting
             and busy.get(executor.id, 0) < executor.slots
             and executor.provider not in closed_providers
             for executor in self.executors.values()
@@ -153,6 +175,8 @@ class PoolState:
         self.live[live.job_id] = live
         self.use.add(live.cost, uses_reserve=self.uses_reserve(live.class_name))
         self.busy[live.executor] = self.busy.get(live.executor, 0) + 1
+        on_model = live.executor, live.model
+        self.on_model[on_model] = self.on_model.get(on_model, 0) + 1
         self.limits.take((*live.limits, *live.shared))
 
     def end(self, job_id: str) -> Live | None:
@@ -161,6 +185,7 @@ class PoolState:
         if live is not None:
             self.use.add(-live.cost, uses_reserve=self.uses_reserve(live.class_name))
             self.busy[live.executor] -= 1
+            self.on_model[live.executor, live.model] -= 1
             self.limits.give((*live.limits, *live.shared))
         return live
 
@@ -169,9 +194,11 @@ class PoolState:
         job, class_name = choice.spot.job, choice.spot.class_name
         free_before = self.free(class_name)
         lifts, workspace_lifts = self.order.place(choice.spot, now)
-        provider = self.executors[choice.executor].provider
-        self.start(_live(choice, provider, now))
-        self.limits.spend(rate_keys(job.tenant, provider), job.tokens, now)
+        executor = self.executors[choice.executor]
+        self.start(_live(choice, executor, now))
+        self.limits.spend(rate_keys(job.tenant, executor.provider), job.tokens, now)
+        if job.retry:
+            self.limits.retried(executor.provider, now)
         return Placement(
             spot=choice.spot,
             executor=choice.executor,
@@ -192,6 +219,9 @@ class PoolState:
         if live is not None:
             keys = (("tenant", job.tenant), *live.shared)
             self.limits.take_back(keys, job.tokens, live.started_at)
+            budget = self.limits.retries.get(self.executors[placement.executor].provider)
+            if job.retry and budget is not None:
+                budget.take_back(live.started_at)
         self.order.correct(
             placement.spot.class_name,
             job.tenant,
@@ -214,6 +244,9 @@ class PoolState:
         """Replace the executors; what runs on one that is gone runs on."""
         self.executors = dict(executors)
         self._candidates: dict[tuple[object, ...], tuple[Executor, ...]] = {}
+        self._placeless: dict[tuple[object, ...], Reason] = {}
+        self._probes = any(one.probing for one in executors.values())
+        self.limits.meet(one.provider for one in executors.values())
 
     def recost(self, tenant: str, workflow: str, cost: int, *, fixed: Collection[str] = ()) -> None:
         """Give the jobs of a tenant's workflow the capacity cost `cost`, but those in `fixed`.
@@ -262,6 +295,7 @@ class PoolState:
         copy.live = dict(self.live)
         copy.use = replace(self.use)
         copy.busy = dict(self.busy)
+        copy.on_model = dict(self.on_model)
         return copy
 
     # --- inside ---------------------------------------------------------------------------
@@ -277,11 +311,11 @@ class PoolState:
 def _wants(job: Job) -> tuple[object, ...]:
     """Return all that a job's candidates depend on."""
     offered = job.kind, job.model, job.region, job.labels, job.tools
-    return *offered, job.data_class, job.compute_class, job.tenant, job.workspace
+    return *offered, job.data_class, job.compute_class, job.places, job.tenant, job.workspace
 
 
-def _live(choice: Choice, provider: str, now: float) -> Live:
-    job = choice.spot.job
+def _live(choice: Choice, executor: Executor, now: float) -> Live:
+    job, provider = choice.spot.job, executor.provider
     return Live(
         job_id=job.id,
         tenant=job.tenant,
@@ -294,4 +328,5 @@ def _live(choice: Choice, provider: str, now: float) -> Live:
         limits=job.limits,
         shared=(*job.shared, ("provider", provider)) if provider else job.shared,
         workflow=job.workflow,
+        model=executor.model_of(job.model),
     )

@@ -29,7 +29,7 @@ def make_job(name, cost=1, *, tenant="a", expected_s=60.0, **changes):
     )
 
 
-def make_live(job, *, executor="x", class_name=None, started_at=0.0):
+def make_live(job, *, executor="x", class_name=None, started_at=0.0, model=""):
     return Live(
         job_id=job.id,
         tenant=job.tenant,
@@ -42,6 +42,7 @@ def make_live(job, *, executor="x", class_name=None, started_at=0.0):
         limits=job.limits,
         shared=job.shared,
         workflow=job.workflow,
+        model=model,
     )
 
 
