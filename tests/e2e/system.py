@@ -66,7 +66,11 @@ class System:
         return "\n".join(self.lines[-count:])
 
     def seed(self, budget: int, share_by: str) -> None:
-        self.keys = json.loads(self.run("tests.e2e.seed", str(budget), share_by))
+        self.seed_by("tests.e2e.seed", str(budget), share_by)
+
+    def seed_by(self, module: str, *arguments: str) -> None:
+        """Make a scene by a module that prints the tenants' keys."""
+        self.keys = json.loads(self.run(module, *arguments))
 
     def run(self, module: str, *arguments: str) -> str:
         """Run a module in a process of its own on this system; return what it printed."""

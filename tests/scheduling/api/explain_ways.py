@@ -21,7 +21,7 @@ from scheduling.models import Decision, Executor, Job, PolicyVersion, Pool
 from tenants.controls import tenant_weight
 from tenants.limits import workspace_limit
 from tests.scheduling.api.conftest import Caller, World, job
-from tests.scheduling.factories import WHO, place
+from tests.scheduling.factories import WHO, make_policy, place
 
 TOKENS = {"seconds": 1, "tokens": {"input": 1_000_000, "output": 0}}
 
@@ -152,6 +152,13 @@ def not_before(stage: Stage) -> str:
 
 def dependency(stage: Stage) -> str:
     return stage.decided("queued", Reason.DEPENDENCY, state="waiting")
+
+
+def retry_budget(stage: Stage) -> str:
+    make_policy(retry={"budget_floor": 0, "budget_ratio": 0})
+    name = stage.ended("failed", Reason.RETRY_WAIT)
+    Job.objects.filter(id=name).update(state="queued", finished_at=None)
+    return name
 
 
 def circuit_open(stage: Stage) -> str:

@@ -303,6 +303,10 @@ def test_an_end_of_draining_helps_and_the_mending_of_a_circuit_is_no_lever(stage
         True,
         [],
     )
+    assert (found["reason"], one["why_not"]) == ("circuit_open", ["circuit"])
+    (shown,) = stage.web.get("/executors").json()
+    assert shown["circuit"] == "open"
+    assert shown["circuits"] == [{"model": "", "state": "open", "until": shown["circuit_until"]}]
 
 
 def test_where_threads_are_short_more_slots_are_no_lever(stage):
