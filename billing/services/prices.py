@@ -91,26 +91,23 @@ def rule_in_force(offer: Offer, at: datetime) -> Rule:
     raise UnpricedModel(provider, model, at)
 
 
-def price_estimate(
+def price_each(
     *,
     offers: Collection[Offer],
     input_tokens: int,
     output_tokens: int,
     seconds: Decimal | float,
     now: datetime,
-) -> Decimal:
-    """Return what the work costs at the dearest of the offers, any of which may run it (USD).
+) -> dict[Offer, Decimal]:
+    """Return what the work costs at each of the offers (USD).
 
-    Nothing is assumed cached. Raises `UnpricedModel` when any offer has no price, `ValueError`
-    without offers.
+    Nothing is assumed cached. Raises `UnpricedModel` when any offer has no price.
     """
-    if not offers:
-        raise ValueError("an estimate needs at least one (provider, model) that may run the work")
     usage = Usage(
         input_total=input_tokens, output_total=output_tokens, worker_seconds=seconds_of(seconds)
     )
     prices_load(offers)
-    return max(total(price(usage, rule_in_force(offer, now))[0]) for offer in offers)
+    return {offer: total(price(usage, rule_in_force(offer, now))[0]) for offer in offers}
 
 
 def price_review(*, offers: Collection[Offer], minutes: Decimal, now: datetime) -> Decimal:

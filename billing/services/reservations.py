@@ -6,11 +6,14 @@ spend alone overshoots by the degree of parallelism). A bulk call locks all its 
 decides its requests one after another in memory in the order given, and writes all in one
 statement.
 A reservation belongs to the window in which it was made.
+
+A job that is to do something else than it was admitted for exchanges its reservation: what it holds
+counts as free for its own new request alone, under the same locks; refused, it keeps what it holds.
 """
 
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -65,11 +68,12 @@ SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Ask:
-    """A request with the places that it draws on."""
+    """A request with the places that it draws on, and what it gives back if it is granted."""
 
     request: ReserveRequest
     places: list[Place]
     caps: list[Account]
+    old: Mapping[Place, Decimal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +110,58 @@ def reserve(
     _fund(grants, accounts)
     defaults_record(made)
     return answers
+
+
+def exchange(
+    *, requests: Sequence[ReserveRequest], now: datetime, version: Version | None = None
+) -> list[Reserved | Refused]:
+    """Let jobs hold what they ask for now instead of what they hold; one answer a request.
+
+    As `reserve`, and under its rules. Who is refused keeps what it holds.
+    """
+    require_transaction("exchange")
+    asks, places, made = _asks(requests, now, version)
+    old, old_places = _held(requests)
+    accounts = accounts_open(places | old_places, now)
+    held: dict[uuid.UUID, uuid.UUID] = {}
+    grants: list[_Grant] = []
+    answers = [
+        _decide(replace(ask, old=old.get(ask.request.job_id, {})), accounts, held, grants, now)
+        for ask in asks
+    ]
+    _close([grant.request.job_id for grant in grants], now)
+    freed = {place for grant in grants for place in old.get(grant.request.job_id, ())}
+    _fund(grants, accounts, freed)
+    defaults_record(made)
+    return answers
+
+
+def _held(
+    requests: Sequence[ReserveRequest],
+) -> tuple[dict[uuid.UUID, dict[Place, Decimal]], dict[Place, tuple[Budget, Window]]]:
+    """Lock what the jobs hold; return it by job, and the places that it is held in."""
+    rows = (
+        Reservation.objects.select_for_update()
+        .filter(job_id__in=[request.job_id for request in requests], state="open")
+        .order_by("id")
+        .prefetch_related("lines__budget__escalations")
+    )
+    old: dict[uuid.UUID, dict[Place, Decimal]] = {}
+    places: dict[Place, tuple[Budget, Window]] = {}
+    for row in rows:
+        mine = old.setdefault(row.job_id, {})
+        for line in row.lines.all():
+            place = line.budget_id, line.window_start
+            mine[place] = line.amount
+            places[place] = line.budget, window_of(line.budget, line.window_start)
+    return old, places
+
+
+def _close(job_ids: Collection[uuid.UUID], now: datetime) -> None:
+    """Close the jobs' reservations, whose holds are taken off their accounts already."""
+    Reservation.objects.filter(job_id__in=job_ids, state="open").update(
+        state="released", closed_at=now
+    )
 
 
 @transaction.atomic(savepoint=False)
@@ -187,6 +243,11 @@ def _asks(
     return asks, places, made
 
 
+def holders(job_ids: Collection[uuid.UUID]) -> set[uuid.UUID]:
+    """Return those of the jobs that hold an open reservation."""
+    return set(_open_reservations(list(job_ids))) if job_ids else set()
+
+
 def _open_reservations(job_ids: list[uuid.UUID]) -> dict[uuid.UUID, uuid.UUID]:
     rows = Reservation.objects.filter(job_id__in=job_ids, state="open")
     return dict(rows.values_list("job_id", "id"))
@@ -203,12 +264,14 @@ def _decide(
     request = ask.request
     if request.job_id in held:
         return Reserved(job_id=request.job_id, reservation_id=held[request.job_id], repeated=True)
-    estimates = request.estimates()
     drawn = [(place, accounts[place]) for place in ask.places]
     asked = [*(account for _, account in drawn), *ask.caps]
-    refused = refusal(asked, estimates)
-    if refused is not None:
-        return refused_of(request.job_id, refused, estimates[refused.dimension])
+    _give(ask.old, accounts, -1)
+    way = _first_way(request, asked)
+    if isinstance(way, Refused):
+        _give(ask.old, accounts, 1)
+        return way
+    request, estimates = way, way.estimates()
     lines = [(place, estimates.get(a.dimension, Decimal(0))) for place, a in drawn]
     grant = _Grant(
         id=new_id(), request=request, lines=[(place, amount) for place, amount in lines if amount]
@@ -218,7 +281,25 @@ def _decide(
         accounts[place].held += amount
     grants.append(grant)
     held[request.job_id] = grant.id
-    return Reserved(job_id=request.job_id, reservation_id=grant.id, escalations=raises)
+    return Reserved(
+        job_id=request.job_id, reservation_id=grant.id, spend=request.spend, escalations=raises
+    )
+
+
+def _first_way(request: ReserveRequest, asked: Collection[Account]) -> ReserveRequest | Refused:
+    """Return the first way in which the accounts let the request in, else why not the last."""
+    for way in request.ways():
+        estimates = way.estimates()
+        refused = refusal(asked, estimates)
+        if refused is None:
+            return way
+        answer = refused_of(request.job_id, refused, estimates[refused.dimension])
+    return answer
+
+
+def _give(held: Mapping[Place, Decimal], accounts: Mapping[Place, Account], sign: int) -> None:
+    for place, amount in held.items():
+        accounts[place].held += sign * amount
 
 
 def refused_of(job_id: uuid.UUID, account: Account, asked: Decimal) -> Refused:
@@ -245,8 +326,15 @@ def _give_back(closed: Closed) -> list[uuid.UUID]:
     return sorted(closed.spend)
 
 
-def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
-    """Write reservations, their lines and the balances that they touch, in one statement."""
+def _fund(
+    grants: Sequence[_Grant],
+    accounts: Mapping[Place, Account],
+    freed: Collection[Place] = (),
+) -> None:
+    """Write reservations, their lines and the balances that they touch, in one statement.
+
+    `freed` are places whose balances were given something back.
+    """
     if not grants:
         return
     lines = [
@@ -254,7 +342,8 @@ def _fund(grants: Sequence[_Grant], accounts: Mapping[Place, Account]) -> None:
         for grant in grants
         for (budget_id, start), amount in grant.lines
     ]
-    touched = [accounts[place] for place in {place for grant in grants for place, _ in grant.lines}]
+    places = {place for grant in grants for place, _ in grant.lines}
+    touched = [accounts[place] for place in places.union(freed)]
     balances = columns([(account.balance_id, account.held) for account in touched], 2)
     rows = columns([_reservation_row(grant) for grant in grants])
     with prepared() as cursor:

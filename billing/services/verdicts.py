@@ -1,8 +1,8 @@
 """What is asked of the budgets, and what they answer."""
 
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 
@@ -20,7 +20,8 @@ class ReserveRequest:
     """What a job asks to hold: money (USD), tokens, and the other dimensions by name.
 
     `chain` names the scopes to ask, (scope, scope id) from the tenant down to the job; the ids are
-    strings. A dimension that is not named is not asked for.
+    strings. A dimension that is not named is not asked for. `instead` are other amounts of money that
+    will do, each asked for in turn where there is no room for those before it.
     """
 
     job_id: uuid.UUID
@@ -31,6 +32,7 @@ class ReserveRequest:
     tokens: int
     expires_at: datetime
     other: Mapping[str, Decimal] = field(default_factory=dict)
+    instead: tuple[Decimal, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse unknown dimensions, floats and negative estimates, naming the dimension."""
@@ -39,22 +41,31 @@ class ReserveRequest:
                 message = f"unknown dimension {name!r}: use one of {', '.join(DIMENSIONS)}"
                 raise ValueError(message)
             check_decimal(f"estimate of {name}", value)
+        for value in self.instead:
+            check_decimal("estimate of spend", value)
 
     def estimates(self) -> dict[str, Decimal]:
         """Return the estimate of each dimension asked for."""
         return {"spend": self.spend, "tokens": Decimal(self.tokens), **self.other}
 
+    def ways(self) -> Iterator["ReserveRequest"]:
+        """Yield the request with each amount of money that will do, in turn."""
+        yield self
+        for spend in self.instead:
+            yield replace(self, spend=spend, instead=())
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """The job holds its estimate; `repeated` says that it did already.
+    """The job holds its estimate, of money `spend`; `repeated` says that it did already.
 
-    `escalations` are the raises without which it would not have fitted.
+    `spend` is None where it is held already. `escalations` are the raises without which it would not have fitted.
     """
 
     job_id: uuid.UUID
     reservation_id: uuid.UUID
     repeated: bool = False
+    spend: Decimal | None = None
     escalations: tuple[Raise, ...] = ()
 
 

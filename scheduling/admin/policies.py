@@ -83,7 +83,7 @@ class PolicyVersionAdmin(ReadOnly):
         form = AdminForm(page.form, fieldsets, {}, (), model_admin=self)  # type: ignore[arg-type]
         tables = [
             ("Classes, the first served first", page.classes),
-            ("Fallback lists (kept and checked; not acted on yet)", page.candidates),
+            ("Fallback lists: who may stand in for a model that fails", page.candidates),
         ]
         context = {
             **self.admin_site.each_context(request),

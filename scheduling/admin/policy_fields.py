@@ -88,15 +88,21 @@ SECTIONS = (
             "retry.base_s": ("First wait", "Seconds; each further wait is twice as long."),
             "retry.cap_s": ("Longest back-off", "Seconds; the doubling ends here."),
             "retry.longest_wait_s": ("Longest Retry-After", "Seconds that a server is believed."),
-            "retry.budget_ratio": ("Retry budget", "Retries per recent success of a provider."),
-            "retry.budget_floor": ("Budget floor", "Retries that a provider may always have."),
+            "retry.budget_ratio": (
+                "Retry budget",
+                "Retries per success of a provider in the last minute.",
+            ),
+            "retry.budget_floor": (
+                "Budget floor",
+                "Retries a minute that a provider may always have.",
+            ),
             "on_lost_idempotent": ("Lost, may repeat", "A lost worker's job that may run twice."),
             "on_lost_other": ("Lost, may not repeat", "A lost worker's job that may not."),
         },
     ),
     Section(
         title="Circuits",
-        about="When an executor that fails is left alone.",
+        about="When a model of an executor, or its whole key, is left alone.",
         fields={
             "breaker.threshold": ("Threshold", "Failures in a row that open the circuit."),
             "breaker.cooldown_s": ("Rest", "Seconds until it is tried again."),

@@ -4,6 +4,7 @@ from django.contrib import admin
 
 from scheduling.models import (
     Attempt,
+    Circuit,
     Decision,
     Executor,
     Job,
@@ -56,8 +57,16 @@ class PoolAdmin(Audited):
 class ExecutorAdmin(Audited):
     """Executors may be added and edited here; the governor follows within a second."""
 
-    list_display = ["slug", "kind", "pool", "slots", "enabled", "health", "circuit"]
-    readonly_fields = ["health", "circuit", "circuit_failures", "circuit_until"]
+    list_display = ["slug", "kind", "pool", "slots", "enabled", "health"]
+    readonly_fields = ["health"]
+
+
+@admin.register(Circuit)
+class CircuitAdmin(ReadOnly):
+    """Circuits of what has failed; calls open and close them."""
+
+    list_display = ["executor", "model", "state", "failures", "until"]
+    list_filter = ["state"]
 
 
 @admin.register(Workflow)

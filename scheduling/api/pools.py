@@ -1,6 +1,6 @@
 """/pools and /executors: where work runs, and how much of it is in use."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
@@ -17,6 +17,7 @@ from scheduling.api.serializers import Shown
 from scheduling.events import valkey_client
 from scheduling.models import Attempt, Executor, Pool
 from scheduling.models.attempt import LIVE
+from scheduling.selectors.circuits import circuit_word, circuits_open
 from scheduling.selectors.queue import moment, pool_header
 from scheduling.services.drafts import FieldError
 from scheduling.snapshot import Header
@@ -42,8 +43,20 @@ class PoolSerializer(Shown):
     at = serializers.DateTimeField(allow_null=True)
 
 
+class CircuitSerializer(Shown):
+    """A circuit that is not closed, of one model or (model "") of the executor's key."""
+
+    model = serializers.CharField(allow_blank=True)
+    state = serializers.CharField()
+    until = serializers.DateTimeField()
+
+
 class ExecutorSerializer(Shown):
-    """An executor; `slots` are configured, `in_use` of them are taken."""
+    """An executor; `slots` are configured, `in_use` of them are taken.
+
+    `circuit` sums its circuits up: closed, open, half_open, or partly_open where only some of its
+    models rest; `circuit_until` is when the first of them is tried again.
+    """
 
     id = serializers.UUIDField()
     slug = serializers.CharField()
@@ -63,8 +76,9 @@ class ExecutorSerializer(Shown):
     enabled = serializers.BooleanField()
     draining = serializers.BooleanField()
     health = serializers.CharField()
-    circuit = serializers.CharField()
-    circuit_until = serializers.DateTimeField(allow_null=True)
+    circuit = serializers.CharField(source="circuits_word.state")
+    circuit_until = serializers.DateTimeField(source="circuits_word.until", allow_null=True)
+    circuits = CircuitSerializer(many=True, source="circuits_open")
 
 
 class Pools(Endpoint):
@@ -98,7 +112,7 @@ class Executors(Endpoint):
         rows = executors_visible(self.principal)
         if "pool" in request.query_params:
             rows = rows.filter(pool=pool_named(request.query_params["pool"]))
-        return Response(ExecutorSerializer(rows, many=True).data)
+        return Response(ExecutorSerializer(_with_circuits(rows), many=True).data)
 
 
 def pool_named(slug: str) -> Pool:
@@ -133,6 +147,16 @@ def executors_visible(principal: Principal) -> QuerySet[Executor]:
     whole = Q(tenant__in=within.tenants) | Q(workspace__in=within.workspaces)
     shared = Q(workspace=None, tenant__in=_tenants_touched(within))
     return rows.filter(Q(tenant=None, workspace=None) | whole | shared)
+
+
+def _with_circuits(rows: Iterable[Executor]) -> list[Executor]:
+    """Put each executor's circuits, and their word, beside it."""
+    circuits, found = circuits_open(), []
+    for row in rows:
+        own = circuits.get(row.id, ())
+        row.circuits_open, row.circuits_word = own, circuit_word(row, own)  # type: ignore[attr-defined]
+        found.append(row)
+    return found
 
 
 def _tenants_touched(within: Reach) -> Any:  # noqa: ANN401 - a subquery

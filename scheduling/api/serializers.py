@@ -177,6 +177,7 @@ class JobSerializer(Shown):
     cost = serializers.SerializerMethodField()
     risk = serializers.ChoiceField(RISKS)
     model = serializers.CharField(allow_blank=True)
+    runs_model = serializers.CharField(allow_blank=True)
     region = serializers.CharField(allow_blank=True)
     labels = serializers.ListField(child=serializers.CharField())
     tools = serializers.ListField(child=serializers.CharField())

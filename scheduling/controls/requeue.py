@@ -17,7 +17,7 @@ from scheduling.models import Job
 
 REQUEUE_COLUMNS = (
     "state", "phase", "reason", "outcome", "cancel_requested", "step", "step_fence", "checkpoint", "tries",
-    "result", "error",
+    "result", "error", "runs_model",
     "submitted_at", "deadline", "expires_at", "wake_at", "started_at", "finished_at",
 )  # fmt: skip
 
@@ -46,6 +46,7 @@ def requeue(job: Job, now: datetime) -> Step:
     job.reason, job.outcome = Reason.REQUEUED, "unreviewed"
     job.cancel_requested, job.step, job.tries = False, 0, 0
     job.step_fence, job.checkpoint, job.phase = job.fence, None, Phase.WORK
+    job.runs_model = ""
     job.result = job.error = job.started_at = job.finished_at = None
     job.submitted_at = job.wake_at = now
     if _has_passed(job.deadline, now):

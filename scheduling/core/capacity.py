@@ -13,7 +13,9 @@ Walk. The order is walked from the front, and each job is put to these tests, in
    its tenant's rate window: no room -> skipped, it blocks nobody but its own tenant's jobs;
    the limits and rate windows of its executors' providers: an executor whose provider has no room
    is none for it; no other left -> skipped, and those providers are closed to the jobs behind, so
-   that small jobs behind do not use up what it waits for;
+   that small jobs behind do not use up what it waits for. A provider whose retry budget is used up
+   is none for a retry, and closed to nobody else; so is an executor whose half-open circuit has its
+   one job out already;
 4. executor slots: none free -> its candidates are closed to those behind and it is skipped,
    unless it lacks units too: then it stops for units. A job that our workers run needs a free
    worker as well; where only that is lacking, a job behind that needs none may take the slot. It keeps its claim: once placements behind it
@@ -36,7 +38,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol, TypeAlias
 
-from scheduling.core.types import UNLIMITED, Executor, Job, LimitKey, Live, Pool, Reason
+from scheduling.core.types import KEY, UNLIMITED, Executor, Job, LimitKey, Live, Pool, Reason
 
 
 @dataclass(slots=True)
@@ -118,6 +120,16 @@ class Gate(Protocol):
         """Return when such a job has room."""
 
 
+class Budget(Protocol):
+    """A provider's retry budget as the walk asks it."""
+
+    def has_room(self, now: float) -> bool:
+        """Tell whether one more retry may start at `now`."""
+
+    def opens_at(self, now: float) -> float:
+        """Return when a retry may start, if nothing else happens."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
     """What a walk measures jobs against.
@@ -125,8 +137,10 @@ class Room:
     The mappings and `use` are those of the pool's state itself: a placement counts at once.
     `busy` counts live jobs per executor id, `manned` those of them that our workers run (None: all);
     `counts` counts live jobs per limit key; a key without a cap has no limit, and one without a
-    window no rate. `by_provider` tells whether any provider has a limit or a rate. `backfill` lets
-    jobs pass the first stopped head by the easy rule.
+    window no rate. `by_provider` tells whether any provider has a limit or a rate. `retries` are the
+    providers' retry budgets, by provider; `probes` whether any circuit is half-open, and `on_model`
+    the live jobs by (executor id, model). `backfill` lets jobs pass the first stopped head by the
+    easy rule.
     """
 
     now: float
@@ -141,6 +155,9 @@ class Room:
     windows: Mapping[LimitKey, Gate] = field(default_factory=dict)
     by_provider: bool = False
     manned: Mapping[str, int] | None = None
+    retries: Mapping[str, Budget] = field(default_factory=dict)
+    probes: bool = False
+    on_model: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def has_seat(self, executor: Executor) -> bool:
         """Tell whether one more job may run there, whoever runs it."""
@@ -264,9 +281,9 @@ class Walk:
 
     def open_to(self, job: Job, candidates: Sequence[Executor]) -> Sequence[Executor]:
         """Return those of `candidates` whose providers have room for the job."""
-        if not self._room.by_provider:
+        if not self._is_gated(job):
             return candidates
-        return [one for one in candidates if self._provider_refusal(one, job.tokens) is None]
+        return [one for one in candidates if self._executor_refusal(one, job) is None]
 
     def _refusal(self, job: Job, candidates: Sequence[Executor]) -> Skip | None:
         if self._room.full(job.limits):
@@ -289,6 +306,31 @@ class Walk:
             return False
         return key in self._closed_windows or not window.has_room(tokens, self._room.now)
 
+    def _is_gated(self, job: Job) -> bool:
+        """Tell whether an executor can be closed to the job by anything but its slots."""
+        room = self._room
+        return room.by_provider or room.probes or (job.retry and bool(room.retries))
+
+    def _executor_refusal(self, executor: Executor, job: Job) -> Reason | None:
+        """Tell why an executor that may run the job is closed to it."""
+        refusal = None
+        if self._room.by_provider:
+            refusal = self._provider_refusal(executor, job.tokens)
+        if refusal is None and job.retry:
+            budget = self._room.retries.get(executor.provider)
+            if budget is not None and not budget.has_room(self._room.now):
+                refusal = Reason.RETRY_BUDGET
+        if refusal is None and executor.probing and self._has_probe_out(executor, job):
+            refusal = Reason.CIRCUIT_OPEN
+        return refusal
+
+    def _has_probe_out(self, executor: Executor, job: Job) -> bool:
+        """Tell whether a half-open circuit has its one job out already."""
+        model = executor.model_of(job.model)
+        on_key = KEY in executor.probing and self._room.busy.get(executor.id, 0)
+        on_model = model in executor.probing and self._room.on_model.get((executor.id, model), 0)
+        return bool(on_key or on_model)
+
     def _provider_refusal(self, executor: Executor, tokens: int) -> Reason | None:
         key = ("provider", executor.provider)
         if key in self._closed_limits or self._room.full((key,)):
@@ -298,22 +340,29 @@ class Walk:
     def _close_providers(self, job: Job, candidates: Sequence[Executor]) -> Reason:
         """Close the providers that have no room for the job; tell why the last of them has none."""
         why = Reason.SHARED_LIMIT
-        for executor in candidates if self._room.by_provider else ():
-            refusal, key = (
-                self._provider_refusal(executor, job.tokens),
-                ("provider", executor.provider),
-            )
+        for executor in candidates if self._is_gated(job) else ():
+            refusal = self._executor_refusal(executor, job)
             if refusal is None:
                 continue
             why = refusal
-            self.closed_providers.add(executor.provider)
-            if refusal is Reason.SHARED_LIMIT:
-                self._closed_limits.add(key)
-            elif key not in self._closed_windows:
-                self._closed_windows.add(key)
-                opens_at = self._room.windows[key].opens_at(job.tokens, self._room.now)
-                self.opens_at = min(self.opens_at, opens_at)
+            self._close_provider(executor.provider, refusal, job)
         return why
+
+    def _close_provider(self, provider: str, refusal: Reason, job: Job) -> None:
+        """Close what stands in the way to the jobs behind, and note when time alone opens it."""
+        key, now = ("provider", provider), self._room.now
+        opens_at = inf
+        if refusal is Reason.RETRY_BUDGET:
+            opens_at = self._room.retries[provider].opens_at(now)
+        elif refusal is Reason.SHARED_LIMIT:
+            self.closed_providers.add(provider)
+            self._closed_limits.add(key)
+        elif refusal is Reason.RATE_WINDOW:
+            self.closed_providers.add(provider)
+            if key not in self._closed_windows:
+                self._closed_windows.add(key)
+                opens_at = self._room.windows[key].opens_at(job.tokens, now)
+        self.opens_at = min(self.opens_at, opens_at)
 
     def _close_limits(self, job: Job) -> bool:
         full = self._room.full(job.shared)

@@ -2,7 +2,8 @@
 
 An executor may run a job when the job's workspace can see it, it is available, it serves the job's
 kind, offers its model and all its tools, stands in its region, may be given its class of data, is
-of its compute class, and its labels hold all labels that the job requires.
+of its compute class, its labels hold all labels that the job requires, the job's funds reach it,
+and no circuit of what the job would run there is open.
 A requirement left empty asks for nothing; a property left empty by the executor promises nothing.
 Nothing is ever relaxed to fit capacity: a job without such an executor waits, with that reason.
 
@@ -11,8 +12,14 @@ least-connection rule), then the smallest id.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from scheduling.core.types import Executor, Job
+
+
+def only_rest(job: Job, executors: Iterable[Executor]) -> bool:
+    """Tell whether nothing but open circuits keeps all of `executors` from running `job`."""
+    return any(_may_run(replace(one, resting=frozenset()), job) for one in executors if one.resting)
 
 
 def candidates(job: Job, executors: Iterable[Executor]) -> tuple[Executor, ...]:
@@ -39,7 +46,12 @@ def _load(executor: Executor, in_use: Mapping[str, int]) -> float:
 
 
 def _may_run(executor: Executor, job: Job) -> bool:
-    return executor.available and _visible(executor, job) and _capable(executor, job)
+    return (
+        executor.available
+        and not executor.rests(job.model)
+        and _visible(executor, job)
+        and _capable(executor, job)
+    )
 
 
 def _visible(executor: Executor, job: Job) -> bool:
@@ -51,6 +63,7 @@ def _capable(executor: Executor, job: Job) -> bool:
         (not job.kind or job.kind in executor.kinds)
         and (not job.model or job.model in executor.models)
         and (not job.region or job.region == executor.region)
+        and (not job.places or executor.id in job.places)
         and job.labels <= executor.labels
         and job.tools <= executor.tools
         and (not job.data_class or job.data_class in executor.data_classes)

@@ -46,6 +46,7 @@ class JobEvent(StrEnum):
     STEP = "step"
     GIVE_BACK = "give_back"
     RETRY = "retry"
+    FALL_BACK = "fall_back"
     REQUEUE = "requeue"
     WAIT = "wait"
     WAKE = "wake"
@@ -102,6 +103,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (_S.DEFERRED, _E.FAIL): _S.FAILED,
     (_S.QUEUED, _E.PLACE): _S.RUNNING,
     (_S.QUEUED, _E.DEFER): _S.DEFERRED,
+    (_S.QUEUED, _E.FALL_BACK): _S.DEFERRED,
     (_S.QUEUED, _E.WAIT): _S.WAITING,
     (_S.QUEUED, _E.CANCEL): _S.CANCELED,
     (_S.QUEUED, _E.EXPIRE): _S.EXPIRED,
@@ -110,6 +112,7 @@ JOB_MOVES: dict[tuple[JobState, JobEvent], JobState] = {
     (_S.RUNNING, _E.STEP): _S.QUEUED,
     (_S.RUNNING, _E.GIVE_BACK): _S.DEFERRED,
     (_S.RUNNING, _E.RETRY): _S.WAITING,
+    (_S.RUNNING, _E.FALL_BACK): _S.DEFERRED,
     (_S.RUNNING, _E.WAIT): _S.WAITING,
     (_S.RUNNING, _E.REQUEUE): _S.QUEUED,
     (_S.RUNNING, _E.FAIL): _S.FAILED,

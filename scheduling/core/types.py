@@ -14,6 +14,8 @@ LimitKey: TypeAlias = tuple[str, str]
 
 GLOBAL: LimitKey = ("global", "all")
 """Every job counts under it."""
+KEY = ""
+"""The model that the circuit of an executor's key is kept under: it stands for all of them."""
 
 UNLIMITED: tuple[LimitKey, ...] = (("none", "none"),)
 """The limits of a job that counts under none: its tenant's and workspace's do not bind it either."""
@@ -50,6 +52,8 @@ class Reason(StrEnum):
     STEP_DONE = "step_done"
     RETRY_WAIT = "retry_wait"
     RETRY_BUDGET = "retry_budget"
+    FALLBACK = "fallback"
+    FELL_BACK = "fell_back"
     CIRCUIT_OPEN = "circuit_open"
     BUDGET = "budget"
     UNPRICED_MODEL = "unpriced_model"
@@ -131,6 +135,8 @@ class Job:
 
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
     `cost` the capacity units it occupies (>= 1; 0 for a review); `expected_s` the estimated run time;
+    `retry` says that its last try failed, so that this one counts in its provider's retry budget;
+    `places` are the ids of the executors that it is funded or qualified for (empty: all are);
     `limits` the own-limit keys that it counts under; `shared` the keys of limits that it shares
     with other tenants (`GLOBAL`, its pool, concurrency keys), to which its provider comes once an
     executor is chosen; `tokens` what it should use of a rate window; `class_name` its own class.
@@ -159,6 +165,8 @@ class Job:
     tokens: int = 0
     by_worker: bool = True
     """One of our workers runs it; else its caller or a person does, and it needs a slot alone."""
+    retry: bool = False
+    places: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +185,10 @@ class Spot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """A job that holds capacity now (its attempt is dispatched, running or stopping)."""
+    """A job that holds capacity now (its attempt is dispatched, running or stopping).
+
+    `model` is what it runs, "" where neither it nor its executor names one.
+    """
 
     job_id: str
     tenant: str
@@ -191,6 +202,7 @@ class Live:
     shared: tuple[LimitKey, ...] = ()
     workflow: str = ""
     by_worker: bool = True
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +211,9 @@ class Executor:
 
     `slots` is how many jobs our workers can run here at once, `seats` how many may run here in all,
     with those that need no worker of ours (None: no more than `slots`).
+    `default_model` is what a job that names no model runs. `resting` are the models whose circuit
+    is open here and `probing` those whose circuit is half-open, so that one live job is let through;
+    `KEY` among them stands for the executor's key, and so for all that it offers.
     """
 
     id: str
@@ -214,14 +229,25 @@ class Executor:
     data_classes: frozenset[str] = frozenset()
     compute_class: str = ""
     provider: str = ""
+    default_model: str = ""
+    resting: frozenset[str] = frozenset()
+    probing: frozenset[str] = frozenset()
     available: bool = True
-    """Enabled, not draining, health ok or degraded, circuit closed or half-open."""
+    """Enabled, not draining, health ok or degraded."""
     seats: int | None = None
 
     @property
     def most(self) -> int:
         """How many jobs may run here at once, whoever runs them."""
         return self.slots if self.seats is None else self.seats
+
+    def model_of(self, asked: str) -> str:
+        """Return the model that a job which asks for `asked` ("" for none) runs here."""
+        return asked or self.default_model
+
+    def rests(self, asked: str) -> bool:
+        """Tell whether an open circuit keeps such a job away."""
+        return bool(self.resting) and not self.resting.isdisjoint((KEY, self.model_of(asked)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

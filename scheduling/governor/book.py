@@ -21,9 +21,10 @@ from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState, Phase
 from scheduling.core.types import REVIEWS, Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
-from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live
+from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live, is_retry
 from scheduling.selectors.limits import recent_dispatches
 from scheduling.selectors.policy import caps_by_default
+from scheduling.selectors.retries import recent_retries
 
 log = logging.getLogger(__name__)
 
@@ -110,22 +111,23 @@ class Book:
         defaults = caps_by_default(self.config.policy)
         self.limits = Limits(self.config.caps, defaults=defaults)
         self._set_rates()
+        self.limits.set_retries(self.config.policy.retry, recent_retries(self.config.policy))
         for pool_id in self.config.pools:
             self.states[pool_id] = self._open(pool_id, memory.get(pool_id, {}))
 
     def load(self, pairs: Iterable[tuple[JobRow, AttemptRow | None]], now: float) -> None:
         """Put in every job that has not ended: the live ones first, then the waiting ones."""
-        waiting: dict[str, list[JobRow]] = {}
+        waiting: dict[str, list[Job]] = {}
         for row, attempt in pairs:
             self.rows[row.id] = row
             if row.state == JobState.RUNNING and attempt and attempt.state in LIVE_ATTEMPTS:
                 self._start(row, attempt)
             elif row.state == JobState.QUEUED and not row.paused:
-                waiting.setdefault(row.pool, []).append(row)
+                waiting.setdefault(row.pool, []).append(self.core(row, attempt))
             else:
                 self.parked[row.id] = parked_reason(row)
         for pool_id, rows in waiting.items():
-            self.states[pool_id].load([self.core(row) for row in rows], now)
+            self.states[pool_id].load(rows, now)
 
     def apply(self, row: JobRow, attempt: AttemptRow | None) -> None:
         """Bring the state of one changed job in line with its row."""
@@ -141,7 +143,7 @@ class Book:
         if row.state == JobState.QUEUED and not row.paused:
             if row.id not in state.order:
                 moves.arrive(row.id)
-            state.wait(self.core(row))
+            state.wait(self.core(row, attempt))
             return
         startable = row.id in state.order and not state.order.why_blocked(row.id)
         if state.leave(row.id) is not None or was_parked:
@@ -273,10 +275,16 @@ class Book:
                 }
                 state.recost(known.tenant, workflow, known.cost, fixed=fixed)
 
-    def core(self, row: JobRow) -> Job:
-        """Return the job as the core sees it under the present settings."""
+    def core(self, row: JobRow, attempt: AttemptRow | None = None) -> Job:
+        """Return the job, with its last attempt, as the core sees it under the present settings."""
         policy = self.config.policy
-        job = core_job(row, policy, cost=self.cost_of(row), expected_s=self.expected(row))
+        job = core_job(
+            row,
+            policy,
+            cost=self.cost_of(row),
+            expected_s=self.expected(row),
+            retry=is_retry(row, attempt),
+        )
         return standing(self.queue, policy, job)
 
     def _set_rates(self) -> None:
@@ -285,10 +293,9 @@ class Book:
         self.limits.set_rates(rates, recent_dispatches() if rates else ())
 
     def _start(self, row: JobRow, attempt: AttemptRow) -> None:
-        policy, known = self.config.policy, self.config.executor_rows.get(attempt.executor)
-        provider = known.provider if known else ""
+        policy, executor = self.config.policy, self.config.executor(attempt.executor)
         self.states[row.pool].start(
-            core_live(row, attempt, policy, cost=self.cost_of(row), provider=provider)
+            core_live(row, attempt, policy, cost=self.cost_of(row), executor=executor)
         )
         self.attempts[row.id] = attempt
         self._note_stop(row.id, attempt)
@@ -312,11 +319,17 @@ class Book:
         self.correct(row, attempt)
         is_work = attempt.job_class != REVIEWS.name
         if attempt.state == "complete" and attempt.ended_at is not None and is_work:
+            self._succeeded(attempt, attempt.ended_at)
             self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
             self._check_eta(attempt, attempt.ended_at)
             if attempt.ran_s is not None:
                 for key in (attempt.executor, row.workflow):
                     self.runs.setdefault(key, deque(maxlen=LAST_RUNS)).append(attempt.ran_s)
+
+    def _succeeded(self, attempt: AttemptRow, at: float) -> None:
+        known = self.config.executor_rows.get(attempt.executor)
+        if known is not None:
+            self.limits.succeeded(known.provider, at)
 
     def correct(self, row: JobRow, attempt: AttemptRow) -> None:
         """Apply the difference between the charge taken and the one that came true.

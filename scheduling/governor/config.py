@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
@@ -10,7 +10,6 @@ from math import inf
 from django.db import connection
 
 from scheduling.core import types
-from scheduling.core.breaker import Circuit
 from scheduling.core.policy.raises import (
     Raise,
     caps_raised,
@@ -21,8 +20,9 @@ from scheduling.core.policy.raises import (
 from scheduling.core.policy.settings import Policy, with_reviews
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import LimitKey
-from scheduling.models import Executor, Limit, Pool, Workflow
+from scheduling.models import Circuit, Executor, Limit, Pool, Workflow
 from scheduling.models.limit import REQUESTS, RUNNING, TOKENS
+from scheduling.selectors.circuits import CLOSED, Circuits, circuit_word, circuits_open
 from scheduling.selectors.policy import (
     active_policy,
     caps_by_default,
@@ -117,6 +117,16 @@ class Config:
     raised: tuple[Raise, ...] = ()
     changes_at: float = inf
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether any circuit is not closed."""
+        return any(one.circuit != CLOSED for one in self.executor_rows.values())
+
+    def executor(self, executor_id: str) -> types.Executor | None:
+        """Return an executor of any pool, None where there is none of that id."""
+        found = (pool.get(executor_id) for pool in self.executors.values())
+        return next((one for one in found if one is not None), None)
+
 
 def config_load(
     run_s: Mapping[str, float] = {}, before: Config | None = None, now: float | None = None
@@ -130,13 +140,13 @@ def config_load(
     now = time.time() if now is None else now
     control = control_number()
     rows = list(Executor.objects.order_by("slug"))
-    threads = _threads()
+    threads, circuits = _threads(), circuits_open()
     config = _levers(control, now) if before is None or before.control != control else before
     config = _raised(config, now)
     return replace(
         config,
-        executors=_executors(rows, threads, run_s, config.caps),
-        executor_rows={str(row.id): _executor(row) for row in rows},
+        executors=_executors(rows, threads, run_s, config.caps, circuits),
+        executor_rows={str(row.id): _executor(row, circuits.get(row.id, ())) for row in rows},
         threads=threads,
     )
 
@@ -181,13 +191,13 @@ def _tenant(row: Tenant) -> TenantFacts:
     return TenantFacts(slug=row.slug, name=row.name, weight=row.weight, held=row.held)
 
 
-def _executor(row: Executor) -> ExecutorFacts:
+def _executor(row: Executor, circuits: Sequence[Circuit]) -> ExecutorFacts:
     return ExecutorFacts(
         slug=row.slug,
         kind=row.kind,
         slots=row.slots,
         health=row.health,
-        circuit=row.circuit,
+        circuit=circuit_word(row, circuits).state,
         enabled=row.enabled,
         draining=row.draining,
         provider=row.provider,
@@ -245,6 +255,7 @@ def _executors(
     threads: Mapping[str, int],
     run_s: Mapping[str, float],
     caps: Mapping[LimitKey, int],
+    circuits: Circuits,
 ) -> dict[str, dict[str, types.Executor]]:
     """Return each pool's executors with the slots that live worker threads and caps let serve.
 
@@ -255,10 +266,13 @@ def _executors(
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
         seats = min(row.slots, caps.get(("executor", str(row.id)), row.slots))
-        if row.circuit == Circuit.HALF_OPEN:
-            seats = min(seats, 1)
         slots = min(seats, threads.get(row.kind, 0) * ahead(run_s.get(str(row.id))))
-        core = core_executor(row, slots=slots, available=is_available(row))
+        core = core_executor(
+            row,
+            slots=slots,
+            available=is_available(row),
+            circuits=circuits.get(row.id, ()),
+        )
         pools[str(row.pool_id)][str(row.id)] = replace(core, seats=seats)
     return dict(pools)
 
@@ -269,9 +283,8 @@ def ahead(run_s: float | None) -> int:
 
 
 def is_available(row: Executor) -> bool:
-    """Tell whether an executor may be given work: on, not draining, not down, circuit not open."""
-    healthy = row.health != "down" and row.circuit != Circuit.OPEN
-    return row.enabled and not row.draining and healthy
+    """Tell whether an executor may be given work, its circuits aside: on, not draining, not down."""
+    return row.enabled and not row.draining and row.health != "down"
 
 
 def _threads() -> dict[str, int]:

@@ -82,7 +82,8 @@ def scene_of(
     row = book.rows.get(str(job.id))
     if row is None or (row.state, row.paused) != (job.state, job.paused):
         raise JobMoved
-    state, core = book.states[str(job.pool_id)], book.core(row)
+    state = book.states[str(job.pool_id)]
+    core = state.order.get(row.id) or book.core(row)
     ahead = ahead_of(state, core) if whole else published.ahead if published else None
     return Scene(
         at=at,

@@ -12,7 +12,7 @@ the rows by whoever leads next, often this very process.
 import gc
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Event
@@ -23,6 +23,7 @@ from django.conf import settings
 from kombu.exceptions import OperationalError as BrokerError
 
 from scheduling.core.policy.cycle import cycle
+from scheduling.core.types import Reason
 from scheduling.events import nudge_channel, valkey_client
 from scheduling.governor import lease
 from scheduling.governor.book import Book
@@ -32,7 +33,15 @@ from scheduling.governor.dispatch import Sent, dispatch, remember, send
 from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
 from scheduling.governor.room import room_make
-from scheduling.governor.sweep import admission_is_due, expiry_is_due, settle_lost, unclaimed, wake
+from scheduling.governor.rows import FAILED, AttemptRow, JobRow
+from scheduling.governor.sweep import (
+    admission_is_due,
+    expiry_is_due,
+    fall_back,
+    settle_lost,
+    unclaimed,
+    wake,
+)
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +98,7 @@ class Leader:
                 (0.25, self._settle_lost),
                 (0.25, self._make_room),
                 (0.5, self._resend),
+                (0.5, self._fall_back),
                 (1.0, self._reconfigure),
                 (1.0, self._readmit),
                 (1.0, self._expire),
@@ -139,7 +149,17 @@ class Leader:
         for row, attempt in changes.pairs:
             self.book.apply(row, attempt)
         self.book.seen = changes.seen
+        if self._may_move_circuits(changes.pairs):
+            self._reconfigure()
+        if any(row.reason == Reason.FALLBACK for row, _ in changes.pairs):
+            self._readmit()
         return bool(changes.pairs)
+
+    def _may_move_circuits(self, pairs: Sequence[tuple[JobRow, AttemptRow | None]]) -> bool:
+        """Tell whether an attempt has failed, or has ended beside a circuit that is not closed."""
+        if self.book.config.is_troubled:
+            return bool(pairs)
+        return any(attempt is not None and attempt.state in FAILED for _, attempt in pairs)
 
     def _place(self) -> bool:
         placed = False
@@ -166,7 +186,8 @@ class Leader:
             self._began = time.monotonic()  # what was away may have kept workers from renewing, too
 
     def _wake(self) -> None:
-        wake(self.epoch)
+        if wake(self.epoch).circuits:
+            self._reconfigure()
 
     def _settle_lost(self) -> None:
         # The leases may have run out while the database was away: give the living time to renew.
@@ -205,6 +226,11 @@ class Leader:
         else:
             self.book.reconfigure(config)
         self.publisher.touch(lever=True)
+
+    def _fall_back(self) -> None:
+        moved = fall_back(self.book, self.epoch)
+        if moved:
+            log.info("%d jobs look for another model: all circuits of theirs are open", moved)
 
     def _readmit(self) -> None:
         if admission_is_due():

@@ -7,15 +7,27 @@ from functools import lru_cache
 from typing import Any
 
 from scheduling.core.policy.settings import Policy, charge_of
-from scheduling.core.states import Phase
-from scheduling.core.types import GLOBAL, REVIEWS, UNLIMITED, Job, LimitKey, Live
+from scheduling.core.states import AttemptState, Phase
+from scheduling.core.types import (
+    GLOBAL,
+    REVIEWS,
+    UNLIMITED,
+    Executor,
+    Job,
+    LimitKey,
+    Live,
+    Reason,
+)
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
+
+FAILED = (AttemptState.ERROR, AttemptState.INTERRUPTED)
+"""How an attempt has ended that may be its provider's fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """The columns of `statements.JOB_COLUMNS`, in their order."""
+    """The columns of `statements.JOB_COLUMNS`, in their order; `model` is the one in force."""
 
     id: str
     seq: int
@@ -45,6 +57,7 @@ class JobRow:
     fence: int
     idempotent: bool
     preemptions: int
+    places: list[str]
     changed: str
     phase: str = Phase.WORK
 
@@ -119,7 +132,18 @@ def is_by_worker(row: JobRow) -> bool:
     return row.phase == Phase.WORK and runs_by(row.kind) is RunsBy.WORKERS
 
 
-def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
+def is_retry(row: JobRow, attempt: AttemptRow | None) -> bool:
+    """Tell whether the next placement of a waiting job repeats one that failed at its provider.
+
+    The first one after a fallback repeats nothing: that model has not been tried. Neither does one
+    after a lost worker, which says nothing of the provider.
+    """
+    return attempt is not None and attempt.state in FAILED and row.reason != Reason.FELL_BACK
+
+
+def core_job(
+    row: JobRow, policy: Policy, *, cost: int, expected_s: float, retry: bool = False
+) -> Job:
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     if row.phase == Phase.REVIEW:
         return _core_review(row, expected_s)
@@ -153,6 +177,8 @@ def core_job(row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Jo
         workflow=row.workflow,
         tokens=row.input_tokens + row.output_tokens,
         by_worker=is_by_worker(row),
+        retry=retry,
+        places=frozenset(row.places),
     )
 
 
@@ -179,15 +205,16 @@ def _core_review(row: JobRow, expected_s: float) -> Job:
 
 
 def core_live(
-    row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, provider: str = ""
+    row: JobRow, attempt: AttemptRow, policy: Policy, *, cost: int, executor: Executor | None = None
 ) -> Live:
     """Return the live job as the core sees it, holding its workflow's present cost.
 
-    `provider` is that of its executor. One of a class that the policy has no more is counted and shown in the default one.
+    `executor` is where it runs, if that is known. One of a class that the policy has no more is counted and shown in the default one.
     """
     known = policy.class_named(attempt.job_class)
     review = row.phase == Phase.REVIEW
     shared = () if review else shared_of(row)
+    provider = executor.provider if executor else ""
     return Live(
         job_id=row.id,
         tenant=row.tenant,
@@ -201,4 +228,5 @@ def core_live(
         shared=(*shared, ("provider", provider)) if provider else shared,
         workflow=row.workflow,
         by_worker=is_by_worker(row),
+        model=executor.model_of(row.model) if executor else row.model,
     )

@@ -11,11 +11,12 @@ LEAD = f"WITH lead AS ({HOLDS})"
 
 JOB_COLUMNS = (
     "j.id::text, j.seq, j.pool_id::text, j.tenant_id::text, j.workspace_id::text, "
-    "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, j.model, "
+    "j.workflow_id::text, j.kind, j.job_class, j.cost, j.state, j.paused, j.reason, "
+    "coalesce(nullif(j.runs_model, ''), j.model), "
     "j.region, j.labels, j.tools, j.data_class, j.compute_class, j.keys, j.input_tokens, "
     "j.output_tokens, j.expected_s, j.submitted_by, "
     "extract(epoch FROM j.submitted_at)::float8, extract(epoch FROM j.deadline)::float8, j.fence, "
-    "j.idempotent, j.preemptions, j.changed::text, j.phase"
+    "j.idempotent, j.preemptions, j.places::text[], j.changed::text, j.phase"
 )
 ATTEMPT_COLUMNS = (
     "a.id::text, a.fence, a.state, a.executor_id::text, a.cost, a.charge, a.charge_due, "
@@ -234,8 +235,23 @@ SELECT EXISTS (
       AND state IN ('deferred', 'queued', 'waiting') AND phase = 'work'
 )
 """
+FALL_BACK = f"""
+{LEAD}, stranded AS MATERIALIZED (
+    SELECT j.id, j.tenant_id FROM unnest(%(jobs)s::uuid[]) k(id)
+    JOIN scheduling_job j ON j.id = k.id, lead
+    WHERE j.state = 'queued' AND NOT j.paused AND j.model = ANY(%(models)s::text[])
+    ORDER BY j.seq FOR UPDATE OF j SKIP LOCKED
+), moved AS (
+    UPDATE scheduling_job j SET state = 'deferred', reason = 'fallback',
+        wake_at = clock_timestamp(), changed = pg_current_xact_id()
+    FROM stranded WHERE j.id = stranded.id
+)
+INSERT INTO scheduling_jobevent (job_id, tenant_id, event, reason, data, at)
+SELECT id, tenant_id, 'deferred', 'fallback', '{{}}', clock_timestamp() FROM stranded
+"""  # noqa: S608 (constants)
+
 OPEN_CIRCUITS = f"""
 {LEAD}
-UPDATE scheduling_executor SET circuit = 'half_open' FROM lead
-WHERE circuit = 'open' AND circuit_until <= clock_timestamp()
+UPDATE scheduling_circuit SET state = 'half_open' FROM lead
+WHERE state = 'open' AND until <= clock_timestamp()
 """  # noqa: S608 (constants)

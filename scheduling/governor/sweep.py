@@ -2,17 +2,21 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from django.conf import settings
 from django.db import connection, transaction
 
+from billing.services.sets import array
 from scheduling.governor.book import Book
 from scheduling.governor.dispatch import Sent
 from scheduling.governor.lease import require
 from scheduling.governor.statements import (
     DEFERRED_DUE,
     EXPIRY_DUE,
+    FALL_BACK,
     LOST,
     OPEN_CIRCUITS,
     PUT_OFF,
@@ -24,6 +28,7 @@ from scheduling.tasks.process import LOCK_SPACE
 
 log = logging.getLogger(__name__)
 
+FALL_BACK_AT_ONCE = 200
 SILENT_S = 1.2
 """How long a worker without its lock may be silent before it counts as dead: more than one beat,
 so that one which merely lost its connection has time to come back."""
@@ -34,11 +39,42 @@ PUT_OFF_S = 10.0
 """How long a lost attempt that cannot be booked (nothing prices it) is left alone."""
 
 
-def wake(epoch: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Woken:
+    """How many jobs wait no more, and how many circuits are half-open now."""
+
+    jobs: int
+    circuits: int
+
+
+def wake(epoch: int) -> Woken:
     """Queue the waiting jobs whose time has come; half-open the circuits whose rest is over."""
     with connection.cursor() as cursor:
         cursor.execute(OPEN_CIRCUITS, {"epoch": epoch})
+        circuits = int(cursor.rowcount)
         cursor.execute(WAKE, {"epoch": epoch})
+        return Woken(int(cursor.rowcount), circuits)
+
+
+def fall_back(book: Book, epoch: int) -> int:
+    """Send queued jobs of which every circuit is open to admission, where a stand-in may be found.
+
+    Returns how many those were.
+    """
+    lists = book.config.policy.fallback
+    if not lists or not book.config.is_troubled:
+        return 0
+    known = {model for one in lists for model in (one.model, *(c.model for c in one.candidates))}
+    stranded = [
+        job.id
+        for state in book.states.values()
+        for job in islice(state.stranded(known), FALL_BACK_AT_ONCE)
+    ]
+    if not stranded:
+        return 0
+    with connection.cursor() as cursor:
+        models = array([one.model for one in lists])
+        cursor.execute(FALL_BACK, {"epoch": epoch, "jobs": array(stranded), "models": models})
         return int(cursor.rowcount)
 
 

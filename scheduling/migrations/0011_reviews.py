@@ -16,7 +16,7 @@ _UNITS_BACK = "UPDATE scheduling_attempt SET cost = 1 WHERE cost = 0"
 class Migration(migrations.Migration):
     """Adds columns without rewriting a row, and partial indexes that begin empty."""
 
-    dependencies: ClassVar = [("scheduling", "0009_steps")]
+    dependencies: ClassVar = [("scheduling", "0010_circuits")]
 
     operations: ClassVar = [
         migrations.RemoveConstraint(

@@ -1,6 +1,7 @@
 """The rows of scheduling, one noun a file."""
 
 from scheduling.models.attempt import Attempt
+from scheduling.models.circuit import Circuit
 from scheduling.models.decision import Decision
 from scheduling.models.dependency import JobDependency
 from scheduling.models.event import JobEvent
@@ -17,6 +18,7 @@ from scheduling.models.workflow import Mission, Workflow
 
 __all__ = [
     "Attempt",
+    "Circuit",
     "Decision",
     "Executor",
     "GovernorLease",

@@ -16,7 +16,6 @@ EXECUTOR_KINDS = [
 HUMAN = "human"
 """The kind whose slots are reviewers: so many reviews may lie before them at once."""
 HEALTH = ["ok", "degraded", "down"]
-CIRCUITS = ["closed", "open", "half_open"]
 
 
 class Executor(models.Model):
@@ -24,7 +23,7 @@ class Executor(models.Model):
 
     `provider` names the price list; `job_kinds` the kinds of job that it takes; `models_offered` the
     models that it offers, `tools` the tools; `data_classes` the classes of data that it may be
-    given; `compute_class` what it runs on. `drain_stops`: as it drains, what may yield goes elsewhere. The circuit is the breaker's state, written with each settle.
+    given; `compute_class` what it runs on. `drain_stops`: as it drains, what may yield goes elsewhere.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -50,9 +49,6 @@ class Executor(models.Model):
     draining = models.BooleanField(default=False)
     drain_stops = models.BooleanField(default=False)
     health = models.CharField(max_length=8, choices=[(h, h) for h in HEALTH], default="ok")
-    circuit = models.CharField(max_length=9, choices=[(c, c) for c in CIRCUITS], default="closed")
-    circuit_failures = models.PositiveIntegerField(default=0)
-    circuit_until = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         """Constraints."""
@@ -63,14 +59,7 @@ class Executor(models.Model):
                 condition=Q(kind__in=EXECUTOR_KINDS), name="executor_kind_known"
             ),
             models.CheckConstraint(condition=Q(health__in=HEALTH), name="executor_health_known"),
-            models.CheckConstraint(
-                condition=Q(circuit__in=CIRCUITS), name="executor_circuit_known"
-            ),
             models.CheckConstraint(condition=Q(weight__gte=1), name="executor_weight_positive"),
-            models.CheckConstraint(
-                condition=Q(circuit="closed") | Q(circuit_until__isnull=False),
-                name="executor_open_circuit_has_end",
-            ),
         ]
 
     def __str__(self) -> str:

@@ -58,6 +58,8 @@ class Job(models.Model):
     for one; its workflow may too. From the end of its work on its `phase` is then the review, which
     is placed as a step of its own and waits for a reviewer; what it was till then, its result
     included, stands.
+    `runs_model` is the model in force after a fallback ("": the one that was asked for, `model`),
+    `places` the executors that it is funded or qualified for (none named: all that fit).
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
@@ -99,6 +101,8 @@ class Job(models.Model):
     result = models.JSONField(null=True)
     error = models.JSONField(null=True)
     model = models.CharField(max_length=200, blank=True)
+    runs_model = models.CharField(max_length=200, blank=True, default="")
+    places = ArrayField(models.UUIDField(), default=list)
     region = models.CharField(max_length=60, blank=True)
     labels = ArrayField(models.CharField(max_length=60), default=list)
     tools = ArrayField(models.CharField(max_length=60), default=list)
@@ -179,3 +183,8 @@ class Job(models.Model):
 
     def __str__(self) -> str:
         return str(self.id)
+
+    @property
+    def model_in_force(self) -> str:
+        """The model that it runs: a fallback's, else the one that was asked for ("": any)."""
+        return self.runs_model or self.model

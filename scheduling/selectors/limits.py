@@ -62,7 +62,7 @@ class LimitInUse:
 
 def recent_dispatches() -> list[Dispatched]:
     """Return what was dispatched within the span of a rate window, the oldest first."""
-    since = _first_id(time.time() - SPAN_S - _CLOCKS_APART_S)
+    since = first_id(time.time() - SPAN_S - _CLOCKS_APART_S)
     with connection.cursor() as cursor:
         cursor.execute(_RECENT, [since, SPAN_S])
         return [Dispatched(*row) for row in cursor.fetchall()]
@@ -106,6 +106,6 @@ def _rates() -> tuple[Counter[tuple[str, str]], Counter[tuple[str, str]]]:
     return requests, tokens
 
 
-def _first_id(at: float) -> uuid.UUID:
+def first_id(at: float) -> uuid.UUID:
     """Return the least version 7 id that is made at a time (epoch seconds) or later."""
     return uuid.UUID(int=max(0, int(at * 1000)) << 80)

@@ -1,12 +1,14 @@
 """The policy in force, and executors and pools as the core sees them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduling.core import types
 from scheduling.core.policy.document import policy_from_dict
 from scheduling.core.policy.limits import KEY_CAP
 from scheduling.core.policy.settings import Policy
-from scheduling.models import Executor, PolicyVersion, Pool
+from scheduling.models import Circuit, Executor, PolicyVersion, Pool
+from scheduling.selectors.circuits import HALF_OPEN, OPEN, model_by_default, models_in
 from tenants.controls import Version, control_version
 from tenants.remembered import Remembered
 
@@ -41,8 +43,13 @@ def core_pool(pool: Pool) -> types.Pool:
     return types.Pool(id=str(pool.id), budget=pool.budget, reserve=pool.reserve)
 
 
-def core_executor(row: Executor, *, slots: int, available: bool) -> types.Executor:
-    """Return the executor as the core sees it, with the slots that can really run now."""
+def core_executor(
+    row: Executor, *, slots: int, available: bool, circuits: Sequence[Circuit] = ()
+) -> types.Executor:
+    """Return the executor as the core sees it, with the slots that can really run now.
+
+    `circuits` are those of it that are not closed.
+    """
     return types.Executor(
         id=str(row.id),
         kinds=frozenset(row.job_kinds),
@@ -55,6 +62,9 @@ def core_executor(row: Executor, *, slots: int, available: bool) -> types.Execut
         compute_class=row.compute_class,
         weight=row.weight,
         provider=row.provider,
+        default_model=model_by_default(row),
+        resting=models_in(circuits, OPEN),
+        probing=models_in(circuits, HALF_OPEN),
         tenant=str(row.tenant_id) if row.tenant_id else None,
         workspace=str(row.workspace_id) if row.workspace_id else None,
         available=available,

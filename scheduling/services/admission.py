@@ -6,13 +6,12 @@ the jobs, their reservations, decisions and events stand. Jobs are decided in th
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from django.conf import settings
 
-from billing.services.prices import UnpricedModel, price_estimate, price_review
 from billing.services.reservations import reserve
 from billing.services.verdicts import Refused as BudgetRefused
 from billing.services.verdicts import Reserved, ReserveRequest
@@ -30,10 +29,11 @@ from scheduling.core.policy.explain import Misfit, misfits
 from scheduling.core.policy.settings import BacklogCaps, charge_of
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.core.types import Reason, Verdict
-from scheduling.models import Decision, Job
+from scheduling.models import Decision, Job, Workflow
 from scheduling.selectors.seam import admit
 from scheduling.services.catalogue import Catalogue
 from scheduling.services.drafts import Draft
+from scheduling.services.quotes import Quote, Quotes, core_job
 from scheduling.services.rows import row_new
 from scheduling.services.scopes import chain_of
 
@@ -55,13 +55,23 @@ ASKED = tuple(CONSTRAINTS)[1:]
 
 @dataclass(slots=True, kw_only=True)
 class Judged:
-    """A draft with its answer, and the reservation that funds it."""
+    """A draft with its answer, and the reservation that funds it.
+
+    `whole` is what it may cost on any executor, `quote` the same within its own ceiling.
+    """
 
     draft: Draft
     facts: Facts
-    spend: Decimal
+    quote: Quote
+    whole: Quote
     answer: Answer
     reservation: Reserved | None = None
+
+    @property
+    def spend(self) -> Decimal:
+        """The money that it holds, or asks to hold (USD)."""
+        held = self.reservation.spend if self.reservation else None
+        return self.quote.spend if held is None else held
 
 
 def judge(
@@ -74,8 +84,8 @@ def judge(
     """
     waiting = None if waits_already else Counter(catalogue.waiting())
     used = Counter(catalogue.backlog.classes if catalogue.backlog else {})
-    prices = _Prices(catalogue=catalogue, now=now)
-    judged = [_judge_one(one, prices, waiting, used) for one in drafts]
+    quotes = Quotes(catalogue=catalogue, now=now)
+    judged = [_judge_one(one, quotes, waiting, used) for one in drafts]
     _fund(judged, catalogue, now, new_jobs=not waits_already)
     for one in judged:
         _place(one, catalogue)
@@ -117,100 +127,16 @@ def expires_at_of(job: Job) -> float | None:
     return job.expires_at.timestamp() if job.expires_at and ends else None
 
 
-def core_job(job: Job, cost: int) -> types.Job:
-    """Return the job as placement sees it (before it has an arrival number)."""
-    return types.Job(
-        id=str(job.id),
-        seq=0,
-        tenant=str(job.tenant_id),
-        workspace=str(job.workspace_id),
-        submitted_at=0,
-        class_name=job.job_class,
-        cost=cost,
-        kind=job.kind,
-        model=job.model,
-        region=job.region,
-        labels=frozenset(job.labels),
-        tools=frozenset(job.tools),
-        data_class=job.data_class,
-        compute_class=job.compute_class,
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Quote:
-    """What a job may cost; else the model that has no price, or that nothing can run or review it."""
-
-    spend: Decimal = Decimal(0)
-    unpriced: str = ""
-    no_executor: bool = False
-    no_reviewer: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prices:
-    """The quotes of a set: jobs that ask for the same have the same."""
-
-    catalogue: Catalogue
-    now: datetime
-    quotes: dict[tuple[object, ...], _Quote] = field(default_factory=dict)
-
-    def quote(self, draft: Draft) -> _Quote:
-        """Return the quote for a draft, computed for the first of its like."""
-        job = draft.job
-        seconds = job.expected_s or draft.workflow.expected_s
-        tokens = job.input_tokens, job.output_tokens
-        asks = job.kind, job.model, job.region, job.data_class, job.compute_class
-        minutes = job.estimate.get("review_minutes", 0) if _is_reviewed(draft) else None
-        like = (job.pool_id, *asks, tuple(job.labels), tuple(job.tools), tokens, seconds, minutes)
-        found = self.quotes.get(like)
-        if found is None:
-            found = self._compute(draft, seconds)
-            if minutes is not None:
-                found = self._with_review(found, job, Decimal(str(minutes)))
-            self.quotes[like] = found
-        return found
-
-    def _with_review(self, work: _Quote, job: Job, minutes: Decimal) -> _Quote:
-        """Add what the review of the work should cost; nobody to review it refuses the work."""
-        settings, workspace = self.catalogue.settings, self.catalogue.workspace
-        offers = settings.reviewers(job.data_class, workspace, str(job.pool_id))
-        if not offers:
-            return replace(work, no_reviewer=not work.no_executor)
-        try:
-            spend = price_review(offers=offers, minutes=minutes, now=self.now)
-        except UnpricedModel as unpriced:
-            return replace(work, unpriced=work.unpriced or unpriced.model)
-        return replace(work, spend=work.spend + spend)
-
-    def _compute(self, draft: Draft, seconds: float | None) -> _Quote:
-        job, settings = draft.job, self.catalogue.settings
-        offers = settings.offers(core_job(job, draft.cost), str(job.pool_id))
-        if not offers:
-            if not job.model or settings.is_offered(job.model, str(job.pool_id)):
-                return _Quote(no_executor=True)
-            return _Quote(unpriced=job.model)
-        try:
-            spend = price_estimate(
-                offers=offers,
-                input_tokens=job.input_tokens,
-                output_tokens=job.output_tokens,
-                seconds=seconds or settings.policy.default_expected_s,
-                now=self.now,
-            )
-        except UnpricedModel as unpriced:
-            return _Quote(unpriced=unpriced.model)
-        return _Quote(spend=spend)
-
-
 def _judge_one(
-    draft: Draft, prices: _Prices, waiting: Counter[str] | None, used: Counter[str]
+    draft: Draft, quotes: Quotes, waiting: Counter[str] | None, used: Counter[str]
 ) -> Judged:
-    pool, settings = draft.workflow.pool, prices.catalogue.settings
-    quote = prices.quote(draft)
+    pool, settings = draft.workflow.pool, quotes.catalogue.settings
+    seconds = draft.job.expected_s or draft.workflow.expected_s
+    whole = quotes.quote(draft.job, draft.cost, seconds, reviewed=_is_reviewed(draft))
+    quote = whole.within(draft.job.max_spend)
     caps = settings.policy.backlog
     facts = Facts(
-        now=prices.now.timestamp(),
+        now=quotes.now.timestamp(),
         permission=draft.lacks,
         permitted=not draft.lacks,
         cost=draft.cost,
@@ -229,14 +155,14 @@ def _judge_one(
         open_dependencies=draft.open_dependencies,
     )
     if quote.no_executor and facts.permitted:
-        answer = _no_executor(draft, prices.catalogue)
+        answer = _no_executor(draft, quotes.catalogue)
     elif quote.no_reviewer and facts.permitted:
         answer = _no_reviewer(draft)
     else:
         answer = admit(facts)
     if answer.verdict is not Verdict.DENIED:
         _count(draft, waiting, used)
-    return Judged(draft=draft, facts=facts, spend=quote.spend, answer=answer)
+    return Judged(draft=draft, facts=facts, quote=quote, whole=whole, answer=answer)
 
 
 def _count(draft: Draft, waiting: Counter[str] | None, used: Counter[str]) -> None:
@@ -252,7 +178,7 @@ def _quota(rule: types.ClassRule, used: Counter[str]) -> Quota | None:
     return Quota(class_name=rule.name, used=used[rule.name], most=rule.quota)
 
 
-def _ceilings(job: Job, quote: _Quote) -> Iterator[Ceiling]:
+def _ceilings(job: Job, quote: Quote) -> Iterator[Ceiling]:
     if job.max_spend is not None:
         yield Ceiling(dimension="spend", most=job.max_spend, estimate=quote.spend)
     if job.max_tokens is not None:
@@ -329,17 +255,27 @@ def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime, *, new_
             one.answer = admit(one.facts)
         else:
             one.reservation = result
+            if result.spend is not None:
+                one.draft.job.places = one.quote.places(result.spend, one.whole)
 
 
 def _request(judged: Judged, expires_at: datetime) -> ReserveRequest:
-    job = judged.draft.job
-    seconds = Decimal(str(job.expected_s or judged.draft.workflow.expected_s or 0))
+    quote, draft = judged.quote, judged.draft
+    asked = request_of(draft.job, draft.workflow, quote.spend, expires_at)
+    return replace(asked, instead=quote.instead) if quote.instead else asked
+
+
+def request_of(
+    job: Job, workflow: Workflow, spend: Decimal, expires_at: datetime
+) -> ReserveRequest:
+    """Return what a job asks to hold, of money `spend`."""
+    seconds = Decimal(str(job.expected_s or workflow.expected_s or 0))
     return ReserveRequest(
         job_id=job.id,
         tenant_id=job.tenant_id,
         workspace_id=job.workspace_id,
         chain=chain_of(job),
-        spend=judged.spend,
+        spend=spend,
         tokens=job.input_tokens + job.output_tokens,
         other={
             "attempts": Decimal(0 if job.step else 1),  # a next step is no new attempt

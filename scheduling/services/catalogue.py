@@ -46,15 +46,7 @@ class Settings:
     workflows: dict[str, Workflow]
     missions: dict[str, Mission]
     executors: Executors
-
-    def offers(self, job: types.Job, pool_id: str) -> list[tuple[str, str]]:
-        """Return the (provider, model) of every executor that may ever run the job.
-
-        Health and circuits do not count: they pass, the price does not.
-        """
-        rows = {core.id: row for row, core in self.executors.get(pool_id, [])}
-        fitting = candidates(job, [core for _, core in self.executors.get(pool_id, [])])
-        return sorted({_offer(rows[executor.id], job.model) for executor in fitting})
+    """As if all were healthy and every circuit closed: those pass, the price does not."""
 
     def reviewers(self, data_class: str, workspace: Workspace, pool_id: str) -> list[Offer]:
         """Return the (provider, kind) of those who may ever review work of a workspace."""
@@ -170,7 +162,8 @@ _settings = Remembered(_settings_read)
 _executors = Remembered(_executors_read)
 
 
-def _offer(row: Executor, model: str) -> tuple[str, str]:
+def offer_of(row: Executor, model: str) -> tuple[str, str]:
+    """Return the (provider, model) under which an executor's work is priced."""
     if model or not row.models_offered:
         return (row.provider, model or row.kind)
     return (row.provider, row.models_offered[0])

@@ -7,6 +7,9 @@ budget pays for goes back to admission; one that stopped to make room (for a hig
 drained executor) is queued again; a lost worker's job goes by the policy for lost work; else the
 retry rule speaks.
 
+Where a provider failed and the policy names models that may stand in, the job goes back to admission,
+which chooses among them (`services.fallback`); when its own model may be tried again is kept beside it.
+
 Making room is no fault of the job and costs no try, nor does it count among the placements of its
 step. Who was asked to make room and ended otherwise is judged by that end alone.
 
@@ -23,8 +26,9 @@ again may be what kills it, so `LOST_LIMIT` placements above its tries are the m
 from dataclasses import dataclass
 from datetime import datetime
 
+from scheduling.core.policy.fallback import has_list
 from scheduling.core.policy.settings import OnLost, Policy
-from scheduling.core.retry import Failure, decide
+from scheduling.core.retry import Failure, decide, is_too_late, wait_s
 from scheduling.core.states import (
     ENDED_JOBS,
     AttemptState,
@@ -41,6 +45,18 @@ from scheduling.kinds.registry import runs_by
 from scheduling.models.attempt import MAKE_ROOM
 
 LOST_LIMIT = 10
+PROVIDERS_FAULTS = frozenset(
+    {
+        ErrorClass.UNREACHABLE,
+        ErrorClass.TIMEOUT,
+        ErrorClass.RATE_LIMITED,
+        ErrorClass.PROVIDER_ERROR,
+        ErrorClass.INVALID_RESPONSE,
+        ErrorClass.UNAUTHORIZED,
+        ErrorClass.INTERRUPTED,
+    }
+)
+"""What another model may not meet."""
 
 _ATTEMPT_STATE = {
     Status.COMPLETE: AttemptState.COMPLETE,
@@ -64,6 +80,8 @@ class Course:
     max_attempts: int
     idempotent: bool
     deadline: datetime | None
+    expected_s: float = 0.0
+    asked_model: str = ""
     needs_review: bool = False
     phase: str = Phase.WORK
     kind: str = ""
@@ -86,6 +104,7 @@ class Ending:
 
     `stepped`: the next placement is another step's; `phase`: what the job is at then (None: as it
     was). `outcome` is what became of the work of one that has ended.
+    `retry_at` is when its own model may be tried again, for a job that looks for another.
     """
 
     attempt_state: AttemptState
@@ -94,6 +113,7 @@ class Ending:
     reason: Reason
     tries: int
     wake_at: float | None = None
+    retry_at: float | None = None
     stepped: bool = False
     phase: Phase | None = None
     outcome: WorkOutcome = WorkOutcome.UNREVIEWED
@@ -264,26 +284,36 @@ def _failed(
         return _failed_for_good(state, course, Reason.EXECUTION_ERROR)
     # An attempt that its worker gave up (a shutdown) was not the job's wish: it goes on elsewhere.
     given_up = error is ErrorClass.CANCELED
-    decision = decide(
-        Failure(
-            retryable=error.retryable or given_up,
-            counts_as_try=error.counts_as_try,
-            tries=course.tries,
-            unreached=max(0, course.placements - 1 - course.tries),
-            max_attempts=course.max_attempts,
-            deadline=course.deadline.timestamp() if course.deadline else None,
-            retry_after_s=outcome.retry_after_s,
-        ),
-        now=now,
-        settings=policy.retry,
-        jitter=jitter,
+    falls_back = error in PROVIDERS_FAULTS and has_list(policy, course.asked_model)
+    failure = Failure(
+        retryable=error.retryable or given_up or falls_back,
+        counts_as_try=error.counts_as_try,
+        tries=course.tries,
+        unreached=max(0, course.placements - 1 - course.tries),
+        max_attempts=course.max_attempts,
+        deadline=course.deadline.timestamp() if course.deadline else None,
+        retry_after_s=outcome.retry_after_s,
+        expected_s=course.expected_s,
     )
+    decision = decide(failure, now=now, settings=policy.retry, jitter=jitter)
+    tries = course.tries + error.counts_as_try
+    too_late = decision.reason is Reason.DEADLINE and is_too_late(failure, now)
+    if falls_back and not too_late and decision.reason is not Reason.ATTEMPTS_EXHAUSTED:
+        return Ending(
+            attempt_state=state,
+            job_state=job_move(JobState.RUNNING, JobEvent.FALL_BACK),
+            event="deferred",
+            reason=Reason.FALLBACK,
+            tries=tries,
+            wake_at=now,
+            retry_at=now + wait_s(failure, settings=policy.retry, jitter=jitter),
+        )
     event = JobEvent.RETRY if decision.retry else JobEvent.FAIL
     return Ending(
         attempt_state=state,
         job_state=job_move(JobState.RUNNING, event),
         event="retried" if decision.retry else "failed",
         reason=decision.reason,
-        tries=course.tries + error.counts_as_try,
+        tries=tries,
         wake_at=decision.not_before,
     )

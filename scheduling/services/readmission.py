@@ -24,6 +24,7 @@ from scheduling.services.dependencies import (
     open_dependencies,
 )
 from scheduling.services.drafts import Draft
+from scheduling.services.fallback import fall_back, falling_back
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
@@ -40,21 +41,36 @@ def jobs_readmit(*, now: datetime, limit: int = SET_ROWS) -> int:
     sets: dict[uuid.UUID, list[uuid.UUID]] = {}
     for workspace, job in due.values_list("workspace_id", "id")[:limit]:
         sets.setdefault(workspace, []).append(job)
-    return sum(_readmit(ids, now) for ids in sets.values())
+    return sum(way(ids, now) for ids in sets.values() for way in (_fall_back, _readmit))
 
 
 @transaction.atomic
-def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
-    """Decide anew on those of one workspace's jobs that are still due and that nobody works on."""
+def _fall_back(ids: Collection[uuid.UUID], now: datetime) -> int:
+    """Decide on those of one workspace's jobs whose model fails and may have a stand-in."""
+    jobs, catalogue = _due(ids, now)
+    if catalogue is None:
+        return 0
+    looking = falling_back(jobs, catalogue)
+    return fall_back([job for job in jobs if job.id in looking], catalogue, now)
+
+
+def _due(ids: Collection[uuid.UUID], now: datetime) -> tuple[list[Job], Catalogue | None]:
+    """Lock those of one workspace's jobs that are still due and that nobody works on."""
     jobs = list(
         Job.objects.filter(id__in=ids, state=JobState.DEFERRED, wake_at__lte=now)
         .order_by("seq")
         .select_related("workspace__tenant", "workflow__pool")
         .select_for_update(of=("self",), skip_locked=True)
     )
-    if not jobs:
+    return jobs, catalogue_load(jobs[0].workspace, now) if jobs else None
+
+
+@transaction.atomic
+def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
+    """Decide anew on those of one workspace's jobs that are still due and that nobody works on."""
+    jobs, catalogue = _due(ids, now)
+    if catalogue is None:
         return 0
-    catalogue = catalogue_load(jobs[0].workspace, now)
     waits = open_dependencies(ids)
     drafts = [_draft(job, catalogue, waits[job.id]) for job in jobs]
     _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
@@ -112,7 +128,9 @@ def _store(judged: Sequence[Judged], catalogue: Catalogue, now: datetime) -> Non
     jobs = [one.draft.job for one in judged]
     for job in jobs:
         job.changed = CurrentXact()
-    Job.objects.bulk_update(jobs, ["state", "reason", "wake_at", "finished_at", "changed"])
+    Job.objects.bulk_update(
+        jobs, ["state", "reason", "places", "wake_at", "finished_at", "changed"]
+    )
     Decision.objects.bulk_create([decision_of(one, catalogue, now) for one in judged])
     events_write(
         Told(

@@ -264,8 +264,9 @@ def _told(closing: Closing, spend: Decimal) -> Told:
         facts["step"] = locked.step + 1
     if locked.reviewer:
         facts |= {"by": locked.reviewer, "note": closing.message}
-    if ending.wake_at is not None:
-        facts["retry_at"] = datetime.fromtimestamp(ending.wake_at, tz=UTC).isoformat()
+    again = ending.retry_at or ending.wake_at
+    if again is not None:
+        facts["retry_at"] = datetime.fromtimestamp(again, tz=UTC).isoformat()
     return Told(
         job_id=locked.id,
         tenant_id=locked.tenant_id,

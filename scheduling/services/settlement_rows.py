@@ -32,13 +32,20 @@ SELECT j.id, j.kind, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j
     j.fence, j.phase, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.stop_for, a.executor_id,
     a.cost, a.charge, a.reviewer, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
-    CASE WHEN j.phase = 'review' THEN e.kind
-        ELSE coalesce(nullif(j.model, ''), e.models_offered[1], e.kind) END AS model,
-    e.circuit <> 'closed' OR e.circuit_failures > 0 AS is_troubled
+    CASE WHEN j.phase = 'review' THEN e.kind ELSE e.model END AS model,
+    j.model AS asked_model, a.expected_s,
+    EXISTS (
+        SELECT 1 FROM scheduling_circuit c WHERE c.executor_id = a.executor_id
+          AND c.model IN ('', e.model) AND (c.state <> 'closed' OR c.failures > 0)
+    ) AS is_troubled
 FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
 CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
-CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
+CROSS JOIN LATERAL (
+    SELECT provider, coalesce(
+        nullif(j.runs_model, ''), nullif(j.model, ''), models_offered[1], kind
+    ) AS model FROM scheduling_executor WHERE id = a.executor_id OFFSET 0
+) e
 WHERE a.id = ANY(%s::uuid[])
     AND j.id = ANY(ARRAY(SELECT job_id FROM scheduling_attempt WHERE id = ANY(%s::uuid[])))
 ORDER BY j.seq + 0, a.fence
@@ -94,7 +101,8 @@ class Locked(Course):
     """A job with one attempt of it, both locked: what settling has to know of them.
 
     `model` is what the attempt runs: the job's, else the first that its executor offers, else the
-    executor's kind. `is_troubled`: the executor's circuit has something to recover from.
+    executor's kind. `asked_model` is what the job was submitted with. `is_troubled`: a circuit of
+    the executor has something to recover from.
     """
 
     id: uuid.UUID
@@ -186,7 +194,9 @@ def _job_row(one: Closing) -> tuple[object, ...]:
         ending.job_state,
         ending.reason,
         _result(one.outcome),
-        None if ending.made_room or one.locked.phase == Phase.REVIEW else _error(one.outcome),
+        None
+        if ending.made_room or one.locked.phase == Phase.REVIEW
+        else _error(one.outcome, ending.retry_at),
         ending.tries,
         None if ending.wake_at is None else datetime.fromtimestamp(ending.wake_at, tz=UTC),
         ending.final,
@@ -218,11 +228,14 @@ def _checkpoint(one: Closing) -> str | None:
     return json.dumps(one.outcome.next.checkpoint)
 
 
-def _error(outcome: Outcome | None) -> str | None:
+def _error(outcome: Outcome | None, retry_at: float | None) -> str | None:
     if outcome is None:
         return json.dumps({"class": "lost", "message": LOST})
     if outcome.ceiling:
         return json.dumps({"class": Reason.HARD_CEILING, "message": outcome.ceiling})
     if outcome.error_class is None or outcome.unfunded is not None:
         return None
-    return json.dumps({"class": outcome.error_class, "message": outcome.message})
+    error = {"class": outcome.error_class, "message": outcome.message}
+    if retry_at is not None:
+        error["retry_at"] = datetime.fromtimestamp(retry_at, tz=UTC).isoformat()
+    return json.dumps(error)

@@ -21,7 +21,8 @@ from tenants.prepared import prepared
 # for each attempt.
 _CLAIM = """
 WITH mine AS MATERIALIZED (
-    SELECT a.id, a.fence, j.id AS job, j.kind, j.payload, j.model, j.idempotent, j.input_tokens,
+    SELECT a.id, a.fence, j.id AS job, j.kind, j.payload,
+        coalesce(nullif(j.runs_model, ''), j.model) AS model, j.idempotent, j.input_tokens,
         j.output_tokens, j.max_spend, j.max_tokens, j.step_fence, j.checkpoint, e.slug, e.kind AS executor_kind, e.provider, e.slots,
         e.endpoint, e.models_offered
     FROM unnest(%s::uuid[], %s::int[]) AS x(id, fence)

@@ -22,6 +22,8 @@ const SHORT = {
   retry_wait: ["rotate-cw", "Waits to retry"],
   preempted: ["rotate-cw", "Made room, waits again"],
   retry_budget: ["rotate-cw", "Retry budget is used up"],
+  fallback: ["rotate-cw", "Looks for another model"],
+  fell_back: ["rotate-cw", "Another model stands in"],
   circuit_open: ["unplug", "Circuit is open"],
   budget: ["receipt", "Budget has no room"],
   review: ["circle-check", "Waits for a review"],

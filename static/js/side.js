@@ -60,7 +60,7 @@ function meter(box, row, texture) {
 // --- executors -----------------------------------------------------------------------------------
 
 const HEALTH = { ok: ["ok", "circle-check", "Healthy"], degraded: ["warn", "triangle-alert", "Degraded"], down: ["bad", "circle-x", "Down"] };
-const CIRCUIT = { closed: "Circuit closed", open: "Circuit open", half_open: "Circuit half-open" };
+const CIRCUIT = { closed: "Circuit closed", open: "Circuit open", half_open: "Circuit half-open", partly_open: "Some circuits open" };
 
 export const isUsable = (row) => row.enabled && !row.draining && row.health !== "down" && row.circuit !== "open";
 
@@ -108,7 +108,7 @@ const LOOKS = {
   denied: ["bad", "ban"], failed: ["bad", "circle-x"], lost: ["bad", "unplug"], expired: ["bad", "hourglass"],
   review_waits: ["warn", "circle-check"], review_claimed: ["", "hand"], review_returned: ["warn", "rotate-cw"],
   accepted: ["ok", "circle-check"], rejected: ["bad", "circle-x"],
-  stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
+  stepped: ["", "rotate-cw"], requeued: ["warn", "rotate-cw"], retried: ["warn", "rotate-cw"], fell_back: ["warn", "rotate-cw"], canceled: ["", "ban"], paused: ["", "circle-pause"],
   preempting: ["warn", "hourglass"], preempted: ["warn", "rotate-cw"], adopted: ["", "link"], late_result: ["mute", "unplug"],
 };
 // A reason that only repeats the event is not said twice.

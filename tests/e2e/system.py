@@ -66,8 +66,11 @@ class System:
         return "\n".join(self.lines[-count:])
 
     def seed(self, budget: int, share_by: str, **policy: object) -> None:
-        more = (str(budget), share_by, json.dumps(policy))
-        self.keys = json.loads(self.run("tests.e2e.seed", *more))
+        self.seed_by("tests.e2e.seed", str(budget), share_by, json.dumps(policy))
+
+    def seed_by(self, module: str, *arguments: str) -> None:
+        """Make a scene by a module that prints the tenants' keys."""
+        self.keys = json.loads(self.run(module, *arguments))
 
     def run(self, module: str, *arguments: str) -> str:
         """Run a module in a process of its own on this system; return what it printed."""

@@ -15,7 +15,7 @@ from scheduling.controls.policies import policy_publish
 from scheduling.controls.pools import ExecutorSettings, executor_put, pool_create
 from scheduling.controls.workflows import WorkflowSettings, workflow_put
 from scheduling.executors.contract import ErrorClass, Outcome, Status, Usage, status_of
-from scheduling.models import Attempt, Executor, Job, Pool, Worker, Workflow
+from scheduling.models import Attempt, Circuit, Executor, Job, Pool, Worker, Workflow
 from scheduling.services.drafts import Refused, Rights, Submission
 from scheduling.services.settlement import Report, SettledSet, attempts_settle
 from scheduling.services.submission import Accepted, jobs_submit
@@ -63,6 +63,14 @@ def make_reviewers(pool: Pool, slots: int = 100, *, minute: str = "0", **more: A
     wanted: dict[str, Any] = {"kind": "human", "provider": "human", "job_kinds": ["review"]}
     settings = ExecutorSettings(**(wanted | {"slots": slots} | more))
     return executor_put(slug=f"{pool.slug}-reviewers", pool=pool, settings=settings, **WHO)
+
+
+def set_circuit(state: str, until: datetime | None = None, **of: Any) -> Circuit:
+    """Put a circuit into a state: of the only executor's key, or of what is named."""
+    executor = of.get("executor") or Executor.objects.get()
+    key = {"executor": executor, "model": of.get("model", "")}
+    values = {"state": state, "failures": 0, "until": until}
+    return Circuit.objects.update_or_create(**key, defaults=values)[0]
 
 
 def make_tenant(slug: str, pool: Pool, *, weight: int = 1, **workflow: Any) -> Workspace:

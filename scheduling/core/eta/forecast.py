@@ -11,8 +11,8 @@ from what is live in the copy at the first moment at which it has room for a job
 Lanes know no executors: where the pool has fewer slots than the jobs' units need, it is given as
 many units as fill its slots with jobs of mean cost.
 
-Arrivals that are not here yet are not foreseen, and neither are holds and rate windows: a
-provider's window is taken as open. A job that is kept out of the lines (as by its tenant's window),
+Arrivals that are not here yet are not foreseen, and neither are holds, rate windows and retry
+budgets: a provider's are taken as open. A job that is kept out of the lines (as by its tenant's window),
 never fits, or has not started when the copy comes to rest has no ETA.
 """
 
@@ -128,7 +128,9 @@ class Forecast:
 
 _ID, _TENANT, _COST = attrgetter("id"), attrgetter("tenant"), attrgetter("cost")
 _WORKFLOW, _EXPECTED_S = attrgetter("workflow"), attrgetter("expected_s")
-_ASKS = attrgetter("kind", "model", "region", "labels", "tools", "data_class", "compute_class")
+_ASKS = attrgetter(
+    "kind", "model", "region", "labels", "tools", "data_class", "compute_class", "places"
+)
 
 
 def expecting(one: Waits, measured: Mapping[str, float]) -> Waits:

@@ -133,11 +133,14 @@ def _spots(order: Order, name: str) -> Iterator[Spot]:
 
 def tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
     """Put the next spot of the order to the walk's tests."""
-    return walk.test(
+    answer = walk.test(
         spot.job,
         uses_reserve=state.uses_reserve(spot.class_name),
         candidates=state.candidates(spot.job),
     )
+    if isinstance(answer, Skip) and answer.reason is Reason.NO_EXECUTOR:
+        return Skip(state.without_candidate(spot.job))
+    return answer
 
 
 def _placed(state: PoolState, walk: Walk, spot: Spot, fit: Fit, now: float) -> Placement:

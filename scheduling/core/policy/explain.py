@@ -55,6 +55,7 @@ class Check(StrEnum):
     SHARED_LIMITS = "shared_limits"
     EXECUTORS = "executors"
     RATES = "rates"
+    RETRIES = "retries"
     UNITS = "units"
     SLOTS = "slots"
     RUN = "run"
@@ -72,6 +73,8 @@ class Misfit(StrEnum):
     TOOLS = "tools"
     DATA_CLASS = "data_class"
     COMPUTE_CLASS = "compute_class"
+    FUNDS = "funds"
+    CIRCUIT = "circuit"
     UNAVAILABLE = "unavailable"
 
 
@@ -102,7 +105,9 @@ CAPACITY: Mapping[Reason, Check] = MappingProxyType(
         Reason.OWN_LIMIT: Check.OWN_LIMITS,
         Reason.SHARED_LIMIT: Check.SHARED_LIMITS,
         Reason.NO_EXECUTOR: Check.EXECUTORS,
+        Reason.CIRCUIT_OPEN: Check.EXECUTORS,
         Reason.RATE_WINDOW: Check.RATES,
+        Reason.RETRY_BUDGET: Check.RETRIES,
         Reason.HEAD_WAITS_FOR_UNITS: Check.UNITS,
         Reason.BEHIND_HEAD: Check.UNITS,
         Reason.EXECUTOR_BUSY: Check.SLOTS,
@@ -163,10 +168,12 @@ def misfits(job: Job, executor: Executor) -> tuple[Misfit, ...]:
         tools=frozenset(),
         data_class="",
         compute_class="",
+        places=frozenset(),
     )
-    for_all = replace(executor, available=True, tenant=None, workspace=None)
+    mended = replace(executor, available=True, resting=frozenset())
+    for_all = replace(mended, tenant=None, workspace=None)
     probes = {
-        Misfit.NOT_OPEN: (asks_nothing, replace(executor, available=True)),
+        Misfit.NOT_OPEN: (asks_nothing, mended),
         Misfit.KIND: (replace(asks_nothing, kind=job.kind), for_all),
         Misfit.MODEL: (replace(asks_nothing, model=job.model), for_all),
         Misfit.REGION: (replace(asks_nothing, region=job.region), for_all),
@@ -174,6 +181,11 @@ def misfits(job: Job, executor: Executor) -> tuple[Misfit, ...]:
         Misfit.TOOLS: (replace(asks_nothing, tools=job.tools), for_all),
         Misfit.DATA_CLASS: (replace(asks_nothing, data_class=job.data_class), for_all),
         Misfit.COMPUTE_CLASS: (replace(asks_nothing, compute_class=job.compute_class), for_all),
+        Misfit.FUNDS: (replace(asks_nothing, places=job.places), for_all),
+        Misfit.CIRCUIT: (
+            replace(asks_nothing, model=job.model),
+            replace(for_all, models=_offered(executor, job), resting=executor.resting),
+        ),
         Misfit.UNAVAILABLE: (asks_nothing, replace(for_all, available=executor.available)),
     }
     return tuple(why for why, (asks, offers) in probes.items() if not candidates(asks, [offers]))
@@ -229,6 +241,11 @@ def walked(state: PoolState, now: float, job: Job) -> Walked:
         if told[name] in (Reason.HEAD_WAITS_FOR_UNITS, Reason.BEHIND_HEAD)
     )
     return Walked(reason=told[job.id], first=tuple(one for one in first if one is not None))
+
+
+def _offered(executor: Executor, job: Job) -> frozenset[str]:
+    """Return an executor's models, with the one that a job asks for among them."""
+    return executor.models | {job.model}
 
 
 def _age(job: Job) -> tuple[float, int]:

@@ -10,7 +10,8 @@ could not be full, and the users of a tenant and the concurrency keys are nowher
 concurrency key has one holder at a time unless a cap says otherwise (`KEY_CAP`).
 
 Rate windows (`policy.windows`) stand beside the caps: of tenants, whose jobs leave the lines of
-every joined order until the window has room, and of providers, which the walk tests.
+every joined order until the window has room, and of providers, which the walk tests. So do the
+providers' retry budgets (`core.retry`), once their settings are given.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from types import MappingProxyType
 
 from scheduling.core.order.order import Order
 from scheduling.core.policy.windows import Dispatched, Rate, Window
+from scheduling.core.retry import RetryBudget, RetrySettings
 from scheduling.core.types import LimitKey
 
 LIMIT = "limit"
@@ -48,6 +50,8 @@ class Limits:
         self.counts = dict(counts)
         self._defaults = defaults
         self.windows: dict[LimitKey, Window] = {}
+        self.retries: dict[str, RetryBudget] = {}
+        self._retry_settings: RetrySettings | None = None
         self._shut: dict[LimitKey, float] = {}
         self._by_default: set[LimitKey] = set()
         self._default_counted()
@@ -64,11 +68,14 @@ class Limits:
             order.block(key, RATE)
 
     def copy(self) -> "Limits":
-        """Return an independent book with the same caps, counts and windows, and no orders."""
+        """Return an independent book with the same caps, counts, windows and retry budgets, and no
+        orders."""
         caps = {key: cap for key, cap in self.caps.items() if key not in self._by_default}
         copy = Limits(caps, self.counts, defaults=self._defaults)
         copy.windows = {key: window.copy() for key, window in self.windows.items()}
         copy._shut = dict(self._shut)
+        copy.retries = {provider: budget.copy() for provider, budget in self.retries.items()}
+        copy._retry_settings = self._retry_settings
         copy._note_providers()
         return copy
 
@@ -121,8 +128,9 @@ class Limits:
         self._open(list(self._shut))
 
     def drop_windows(self) -> None:
-        """Forget all windows; what is shut stays out of its lines."""
+        """Forget all windows and retry budgets; what is shut stays out of its lines."""
         self.windows, self._shut = {}, {}
+        self.retries, self._retry_settings = {}, None
         self._note_providers()
 
     def spend(self, keys: Iterable[LimitKey], tokens: int, now: float) -> None:
@@ -157,6 +165,33 @@ class Limits:
             del self._shut[key]
             for order in self._orders:
                 order.unblock(key, RATE)
+
+    # --- retry budgets --------------------------------------------------------------------
+
+    def set_retries(
+        self, settings: RetrySettings, budgets: Mapping[str, RetryBudget] = MappingProxyType({})
+    ) -> None:
+        """Bound the retries of each provider from now on; `budgets` are those that have a past."""
+        self._retry_settings = settings
+        self.retries = {provider: RetryBudget(settings) for provider in self.retries} | dict(
+            budgets
+        )
+
+    def meet(self, providers: Iterable[str]) -> None:
+        """Give each provider a retry budget that has none, if retries are bounded."""
+        if self._retry_settings is not None:
+            for provider in providers:
+                self.retries.setdefault(provider, RetryBudget(self._retry_settings))
+
+    def succeeded(self, provider: str, at: float) -> None:
+        """Count a success of a provider."""
+        if provider in self.retries:
+            self.retries[provider].succeeded(at)
+
+    def retried(self, provider: str, at: float) -> None:
+        """Count a retry that is placed at a provider."""
+        if provider in self.retries:
+            self.retries[provider].retried(at)
 
     # --- inside ---------------------------------------------------------------------------
 

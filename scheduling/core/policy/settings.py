@@ -142,7 +142,6 @@ class Policy:
     `age_after` is how long a job waits for each class that it climbs (0: no aging) and `age_limit`
     how many of a tenant's oldest startable jobs climb. `starving_after` is the age at which a
     waiting job is flagged; `default_expected_s` the run time assumed where nothing was measured.
-    `fallback` is kept and checked, and not acted on yet.
     """
 
     number: int = 1

@@ -13,13 +13,13 @@ Of what is live on an executor (`busy`) our workers run a part (`manned`); the r
 library users and reviews, takes slots and no workers, and so may have more of them.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
 from scheduling.core.capacity import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
-from scheduling.core.placement import candidates
+from scheduling.core.placement import candidates, only_rest
 from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy, standing
 from scheduling.core.policy.settings import Backfill, Policy, recharged
@@ -27,6 +27,7 @@ from scheduling.core.policy.unmanned import Unmanned, asks_of
 from scheduling.core.policy.windows import rate_keys
 from scheduling.core.types import (
     GLOBAL,
+    KEY,
     UNLIMITED,
     Executor,
     Job,
@@ -75,8 +76,9 @@ class PoolState:
         self.busy: dict[str, int] = {}
         self.manned: dict[str, int] = {}
         self._unmanned = Unmanned()
+        self.on_model: dict[tuple[str, str], int] = {}
         self.opens_at = inf
-        """When a rate window opens that kept the last cycle from a placement (epoch seconds)."""
+        """When a rate window or retry budget opens that kept the last cycle from a placement (epoch seconds)."""
         self._reserve_classes = frozenset(rule.name for rule in policy.classes if rule.uses_reserve)
         self.set_executors(executors)
         limits.join(order)
@@ -104,6 +106,9 @@ class PoolState:
             backfill=self.policy.backfill is Backfill.EASY,
             windows=self.limits.windows,
             by_provider=self.limits.by_provider,
+            retries=self.limits.retries,
+            probes=self._probes,
+            on_model=self.on_model,
         )
 
     def candidates(self, job: Job) -> tuple[Executor, ...]:
@@ -118,6 +123,23 @@ class PoolState:
     def free_of(self, job: Job, eligible: Sequence[Executor]) -> list[Executor]:
         """Return those of the executors that may run `job` which can take it now."""
         return [one for one in eligible if self._takes(one, by_worker=job.by_worker)]
+
+    def without_candidate(self, job: Job) -> Reason:
+        """Tell why no executor may run a job: open circuits alone, or more than that."""
+        asks = asks_of(job)
+        found = self._placeless.get(asks)
+        if found is None:
+            rests = only_rest(job, self.executors.values())
+            found = self._placeless[asks] = Reason.CIRCUIT_OPEN if rests else Reason.NO_EXECUTOR
+        return found
+
+    def stranded(self, models: Collection[str]) -> Iterator[Job]:
+        """Yield the startable jobs of these models that open circuits alone keep from a start."""
+        for job, _ in self.order.startable():
+            if job.model not in models or self.candidates(job):
+                continue
+            if self.without_candidate(job) is Reason.CIRCUIT_OPEN:
+                yield job
 
     def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
         """Tell whether any executor could take a job now, but those of closed providers.
@@ -138,6 +160,7 @@ class PoolState:
     ) -> bool:
         return any(
             one.available
+            and KEY not in one.resting
             and one.provider not in closed_providers
             and self._takes(one, by_worker=by_worker)
             for one in executors
@@ -199,6 +222,8 @@ class PoolState:
         self.busy[live.executor] = self.busy.get(live.executor, 0) + 1
         if live.by_worker:
             self.manned[live.executor] = self.manned.get(live.executor, 0) + 1
+        on_model = live.executor, live.model
+        self.on_model[on_model] = self.on_model.get(on_model, 0) + 1
         self.limits.take((*live.limits, *live.shared))
 
     def end(self, job_id: str) -> Live | None:
@@ -209,6 +234,7 @@ class PoolState:
             self.busy[live.executor] -= 1
             if live.by_worker:
                 self.manned[live.executor] -= 1
+            self.on_model[live.executor, live.model] -= 1
             self.limits.give((*live.limits, *live.shared))
         return live
 
@@ -218,10 +244,12 @@ class PoolState:
         free_before = self.free(class_name)
         lifts, workspace_lifts = self.order.place(choice.spot, now)
         self._unmanned.drop(job.id)
-        provider = self.executors[choice.executor].provider
-        self.start(_live(choice, provider, now))
+        executor = self.executors[choice.executor]
+        self.start(_live(choice, executor, now))
         if job.limits != UNLIMITED:
-            self.limits.spend(rate_keys(job.tenant, provider), job.tokens, now)
+            self.limits.spend(rate_keys(job.tenant, executor.provider), job.tokens, now)
+        if job.retry:
+            self.limits.retried(executor.provider, now)
         return Placement(
             spot=choice.spot,
             executor=choice.executor,
@@ -242,6 +270,9 @@ class PoolState:
         if live is not None and live.limits != UNLIMITED:
             keys = (("tenant", job.tenant), *live.shared)
             self.limits.take_back(keys, job.tokens, live.started_at)
+            budget = self.limits.retries.get(self.executors[placement.executor].provider)
+            if job.retry and budget is not None:
+                budget.take_back(live.started_at)
         self.order.correct(
             placement.spot.class_name,
             job.tenant,
@@ -265,6 +296,9 @@ class PoolState:
         self.executors = dict(executors)
         self._seated = {key: replace(one, slots=one.most) for key, one in executors.items()}
         self._candidates: dict[tuple[object, ...], tuple[Executor, ...]] = {}
+        self._placeless: dict[tuple[object, ...], Reason] = {}
+        self._probes = any(one.probing for one in executors.values())
+        self.limits.meet(one.provider for one in executors.values())
 
     def recost(self, tenant: str, workflow: str, cost: int, *, fixed: Collection[str] = ()) -> None:
         """Give the jobs of a tenant's workflow the capacity cost `cost`, but those in `fixed`.
@@ -315,6 +349,7 @@ class PoolState:
         copy.busy = dict(self.busy)
         copy.manned = dict(self.manned)
         copy._unmanned = self._unmanned.within(copy.order)
+        copy.on_model = dict(self.on_model)
         return copy
 
     # --- inside ---------------------------------------------------------------------------
@@ -327,8 +362,8 @@ class PoolState:
         return [*(job for job, _ in self.order.startable()), *self.order.blocked_jobs()]
 
 
-def _live(choice: Choice, provider: str, now: float) -> Live:
-    job = choice.spot.job
+def _live(choice: Choice, executor: Executor, now: float) -> Live:
+    job, provider = choice.spot.job, executor.provider
     return Live(
         job_id=job.id,
         tenant=job.tenant,
@@ -342,4 +377,5 @@ def _live(choice: Choice, provider: str, now: float) -> Live:
         shared=(*job.shared, ("provider", provider)) if provider else job.shared,
         workflow=job.workflow,
         by_worker=job.by_worker,
+        model=executor.model_of(job.model),
     )

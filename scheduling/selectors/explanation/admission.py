@@ -35,6 +35,8 @@ _PASSES: Mapping[Check, str] = MappingProxyType(
         Check.DEPENDENCIES: "It waits for no other job.",
     }
 )
+_OWN_MODEL = (Reason.CIRCUIT_OPEN, Reason.RETRY_WAIT)
+"""Why a deferred job waits for its own model, with its money held."""
 _PASSES_NOW = "It would pass this check now; submit it again."
 
 
@@ -74,6 +76,8 @@ def readmission(scene: Scene) -> Finding:
         return Finding(
             check=Check.READMISSION, status=Status.PASSED, sentence=sentence, facts=then(scene)
         )
+    if job.reason in _OWN_MODEL:
+        return _spoken(scene, Status.WAITS, job.reason, _sentence(scene))
     if answer and answer.verdict in (Verdict.DENIED, Verdict.DEFERRED):
         status = Status.FAILS if answer.verdict is Verdict.DENIED else Status.WAITS
         return _spoken(scene, status, answer.reason, answer.sentence)
@@ -161,6 +165,7 @@ def _offer(scene: Scene) -> Told:
     return {
         "kind": job.kind,
         "model": job.model,
+        "runs_model": job.model_in_force,
         "region": job.region,
         "labels": list(job.labels),
         "tools": list(job.tools),
@@ -189,7 +194,7 @@ def _size(scene: Scene) -> Told:
 
 
 def _price(scene: Scene) -> Told:
-    return {"model": scene.job.model}
+    return {"model": scene.job.model_in_force}
 
 
 def _ceilings(scene: Scene) -> Told:

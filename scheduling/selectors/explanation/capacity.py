@@ -5,14 +5,17 @@ The walk itself speaks (`core.policy.explain.walked`); here are the facts beside
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from math import isinf
 from types import MappingProxyType
 
 from scheduling.core.capacity import planned_end, shadow_of
 from scheduling.core.policy.explain import CAPACITY, Check, Misfit, Status, Walked, misfits
 from scheduling.core.policy.raises import cap_needs, rate_needs
 from scheduling.core.policy.windows import Rate, Window
+from scheduling.core.retry import SPAN_S, RetryBudget
 from scheduling.core.types import Executor, LimitKey, Reason
 from scheduling.models import Executor as ExecutorRow
+from scheduling.selectors.circuits import CLOSED, circuit_word
 from scheduling.selectors.explanation.holders import holders, waiting
 from scheduling.selectors.explanation.raises import raises_of, room_made
 from scheduling.selectors.explanation.room import stopping_for, stopping_words
@@ -22,8 +25,8 @@ from scheduling.selectors.queue import moment
 from scheduling.selectors.reasons import reason_sentence
 
 CHECKS = (
-    Check.OWN_LIMITS, Check.SHARED_LIMITS, Check.EXECUTORS, Check.RATES, Check.UNITS, Check.SLOTS,
-    Check.RUN,
+    Check.OWN_LIMITS, Check.SHARED_LIMITS, Check.EXECUTORS, Check.RATES, Check.RETRIES, Check.UNITS,
+    Check.SLOTS, Check.RUN,
 )  # fmt: skip
 _PASSES: Mapping[Check, str] = MappingProxyType(
     {
@@ -31,6 +34,7 @@ _PASSES: Mapping[Check, str] = MappingProxyType(
         Check.SHARED_LIMITS: "No limit that it shares with others is full.",
         Check.EXECUTORS: "There are executors that may run it now.",
         Check.RATES: "The last minute's requests and tokens leave room for it.",
+        Check.RETRIES: "It is a first try, or its providers may be tried again.",
         Check.UNITS: "Its units are free.",
         Check.SLOTS: "An executor that may run it has a free slot.",
     }
@@ -106,6 +110,27 @@ def _window(scene: Scene, key: LimitKey, window: Window) -> Told:
     return told | _rate_raised(scene, key, (requests, tokens))
 
 
+def _retries(scene: Scene, _found: Walked) -> Told:
+    """Return the retry budgets of the providers that may run the job."""
+    providers = [provider for _, provider in _providers(scene)]
+    budgets = scene.state.limits.retries
+    found = [_budget(scene, one, budgets[one]) for one in providers if one in budgets]
+    return {"retry": scene.core.retry, "providers": found}
+
+
+def _budget(scene: Scene, provider: str, budget: RetryBudget) -> Told:
+    retries, successes = budget.used(scene.now)
+    opens_at = budget.opens_at(scene.now)
+    return {
+        "provider": provider,
+        "retries": retries,
+        "successes": successes,
+        "most": budget.most(scene.now),
+        "span_s": SPAN_S,
+        "opens_at": None if isinf(opens_at) else moment(opens_at),
+    }
+
+
 def _rate_raised(scene: Scene, key: LimitKey, used: tuple[int, int]) -> Told:
     """Return a rate as it is set, and what is on top of it; nothing where nothing is."""
     tokens = scene.core.tokens
@@ -145,7 +170,8 @@ def _cap_raised(scene: Scene, key: LimitKey, running: int) -> Told:
 
 def _executors(scene: Scene, _found: Walked) -> Told:
     """Return the pool's executors one by one: may they run it, and if not, why not."""
-    rows = {str(row.id): row for row in ExecutorRow.objects.filter(pool=scene.job.pool_id)}
+    of_pool = ExecutorRow.objects.filter(pool=scene.job.pool_id).prefetch_related("circuits")
+    rows = {str(row.id): row for row in of_pool}
     found = [
         _executor(scene, rows[one.id], one)
         for one in sorted(scene.state.executors.values(), key=lambda one: one.id)
@@ -172,13 +198,14 @@ def _seen(scene: Scene, executor: Executor) -> bool:
 def _executor(scene: Scene, row: ExecutorRow, executor: Executor) -> Told:
     whys = misfits(scene.core, executor)
     told = _taken(scene, row, executor)
-    if Misfit.UNAVAILABLE in whys:
+    if {Misfit.UNAVAILABLE, Misfit.CIRCUIT} & set(whys):
+        word = circuit_word(row, [one for one in row.circuits.all() if one.state != CLOSED])
         told |= {
             "enabled": row.enabled,
             "draining": row.draining,
             "health": row.health,
-            "circuit": row.circuit,
-            "circuit_until": row.circuit_until,
+            "circuit": word.state,
+            "circuit_until": word.until,
         }
     return told | {"fits": not whys, "why_not": [why.value for why in whys]}
 
@@ -226,6 +253,7 @@ _FACTS: Mapping[Check, Callable[[Scene, Walked], Told]] = MappingProxyType(
         Check.SHARED_LIMITS: _shared_limits,
         Check.EXECUTORS: _executors,
         Check.RATES: _rates,
+        Check.RETRIES: _retries,
         Check.UNITS: _units,
         Check.SLOTS: _slots,
         Check.RUN: _run,

@@ -26,6 +26,7 @@ from tests.scheduling.api.conftest import Caller, World, job
 from tests.scheduling.factories import (
     WHO,
     done,
+    make_policy,
     make_reviewers,
     make_worker,
     place,
@@ -162,6 +163,13 @@ def not_before(stage: Stage) -> str:
 
 def dependency(stage: Stage) -> str:
     return stage.decided("queued", Reason.DEPENDENCY, state="waiting")
+
+
+def retry_budget(stage: Stage) -> str:
+    make_policy(retry={"budget_floor": 0, "budget_ratio": 0})
+    name = stage.ended("failed", Reason.RETRY_WAIT)
+    Job.objects.filter(id=name).update(state="queued", finished_at=None)
+    return name
 
 
 def circuit_open(stage: Stage) -> str:

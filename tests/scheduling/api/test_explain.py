@@ -90,12 +90,21 @@ CASES = {
         "waits a moment", {"tries": 1, "most": 3, "error": "timeout", "executor": "sim"},
     ),
     Reason.RETRY_BUDGET: Case(
-        lambda stage: stage.waits_after_a_try(Reason.RETRY_BUDGET), Check.RETRY, "waits",
-        "retry budget is used up", {"tries": 1},
+        ways.retry_budget, Check.RETRIES, "waits", "retry budget is used up",
+        {"retry": True, "providers.0.provider": "simulated", "providers.0.most": 0,
+         "providers.0.retries": 0, "providers.0.opens_at": None},
     ),
     Reason.CIRCUIT_OPEN: Case(
-        ways.circuit_open, Check.READMISSION, "waits", "It would be admitted now",
+        ways.circuit_open, Check.READMISSION, "waits", "As decided.",
         {"then.sentence": "As decided."},
+    ),
+    Reason.FALLBACK: Case(
+        lambda stage: stage.decided("deferred", Reason.FALLBACK, state="deferred"),
+        Check.READMISSION, "waits", "is being looked for", {"then.reason": "fallback"},
+    ),
+    Reason.FELL_BACK: Case(
+        lambda stage: stage.decided("deferred", Reason.FELL_BACK, state="deferred"),
+        Check.READMISSION, "waits", "another stands in", {"then.reason": "fell_back"},
     ),
     Reason.BUDGET: Case(
         ways.budget, Check.BUDGET, "waits", "spend budget of tenant has 0.5",

@@ -23,7 +23,7 @@ from tests.scheduling.api.conftest import Caller, World, caller, person
 from tests.scheduling.api.explain_ways import Stage, budget, head_waits
 from tests.scheduling.api.test_explain import CASES, stage, told
 from tests.scheduling.api.test_queue import header, row
-from tests.scheduling.factories import WHO
+from tests.scheduling.factories import WHO, set_circuit
 
 pytestmark = pytest.mark.django_db
 
@@ -294,7 +294,8 @@ def test_an_end_of_draining_helps_and_the_mending_of_a_circuit_is_no_lever(stage
     Executor.objects.update(draining=True)
     assert [one["lever"] for one in told(stage.web, name)["forward"]] == ["executor_undrain"]
     until = timezone.now() + timedelta(minutes=5)
-    Executor.objects.update(draining=False, circuit="open", circuit_until=until)
+    Executor.objects.update(draining=False)
+    set_circuit("open", until)
     found = told(stage.web, name)
     (one,) = checked(found, "executors")["executors"]
     assert (one["circuit"], one["circuit_until"] is not None, found["forward"]) == (
@@ -302,6 +303,10 @@ def test_an_end_of_draining_helps_and_the_mending_of_a_circuit_is_no_lever(stage
         True,
         [],
     )
+    assert (found["reason"], one["why_not"]) == ("circuit_open", ["circuit"])
+    (shown,) = stage.web.get("/executors").json()
+    assert shown["circuit"] == "open"
+    assert shown["circuits"] == [{"model": "", "state": "open", "until": shown["circuit_until"]}]
 
 
 def test_where_threads_are_short_more_slots_are_no_lever(stage):

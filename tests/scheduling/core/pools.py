@@ -29,7 +29,7 @@ def make_job(name, cost=1, *, tenant="a", expected_s=60.0, **changes):
     )
 
 
-def make_live(job, *, executor="x", class_name=None, started_at=0.0):
+def make_live(job, *, executor="x", class_name=None, started_at=0.0, model=""):
     return Live(
         job_id=job.id,
         tenant=job.tenant,
@@ -43,6 +43,7 @@ def make_live(job, *, executor="x", class_name=None, started_at=0.0):
         shared=job.shared,
         workflow=job.workflow,
         by_worker=job.by_worker,
+        model=model,
     )
 
 

@@ -78,12 +78,13 @@ LABELS = st.frozensets(st.sampled_from("ab"))
 @given(
     kinds=st.frozensets(NAMES), models=st.frozensets(NAMES), region=NAMES, labels=LABELS,
     tenant=st.sampled_from([None, "a", "b"]), workspace=st.sampled_from([None, "a-1", "b-1"]),
-    available=st.booleans(), asks=st.tuples(NAMES, NAMES, NAMES, LABELS),
+    available=st.booleans(), resting=st.frozensets(NAMES), places=st.frozensets(st.sampled_from("xy")),
+    asks=st.tuples(NAMES, NAMES, NAMES, LABELS),
     tools=LABELS, data_classes=LABELS, compute_class=NAMES, more=st.tuples(LABELS, NAMES, NAMES),
 )  # fmt: skip
-def test_an_executor_without_a_misfit_is_a_candidate_and_no_other_is(asks, more, **offers):
+def test_an_executor_without_a_misfit_is_a_candidate_and_no_other_is(asks, more, places, **offers):
     names = ("kind", "model", "region", "labels", "tools", "data_class", "compute_class")
-    job = make_job("j", **dict(zip(names, (*asks, *more), strict=True)))
+    job = make_job("j", **dict(zip(names, (*asks, *more), strict=True)), places=places)
     executor = make_executor(**offers)
     assert bool(candidates(job, [executor])) == (not misfits(job, executor))
 
@@ -102,12 +103,16 @@ def test_an_executor_without_a_misfit_is_a_candidate_and_no_other_is(asks, more,
         ({"tenant": "b"}, (Misfit.NOT_OPEN,)),
         ({"workspace": "a-2"}, (Misfit.NOT_OPEN,)),
         ({"available": False, "region": "x"}, (Misfit.REGION, Misfit.UNAVAILABLE)),
+        ({"id": "y"}, (Misfit.FUNDS,)),
+        ({"resting": frozenset("m")}, (Misfit.CIRCUIT,)),
+        ({"resting": frozenset([""])}, (Misfit.CIRCUIT,)),
+        ({"resting": frozenset("x")}, ()),
     ],
 )
 def test_each_misfit_is_named(offers, why):
     job = make_job(
         "j", kind="k", model="m", region="r", labels=frozenset("l"), tools=frozenset("t"),
-        data_class="d", compute_class="c",
+        data_class="d", compute_class="c", places=frozenset("x"),
     )  # fmt: skip
     fits = {
         "kinds": frozenset("k"), "models": frozenset("m"), "region": "r",

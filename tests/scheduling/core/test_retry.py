@@ -5,7 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduling.core.retry import (
+    SPAN_S,
     Failure,
+    RetryBudget,
     RetrySettings,
     backoff_s,
     budget_left,
@@ -57,9 +59,10 @@ def test_a_retry_that_would_come_at_or_after_the_deadline_is_not_made():
     assert verdict(Failure(retryable=True, deadline=NOW + 1.01)).retry
 
 
-def test_a_provider_whose_retry_budget_is_used_up_is_not_retried():
-    decision = verdict(Failure(retryable=True, budget_left=False))
-    assert (decision.retry, decision.reason) == (False, Reason.RETRY_BUDGET)
+def test_a_retry_that_could_not_end_before_the_deadline_is_not_made():
+    late = verdict(Failure(retryable=True, deadline=NOW + 11, expected_s=10))
+    assert (late.retry, late.reason) == (False, Reason.DEADLINE)
+    assert verdict(Failure(retryable=True, deadline=NOW + 11.01, expected_s=10)).retry
 
 
 def test_the_retry_budget_is_a_share_of_the_successes_and_a_floor():
@@ -68,6 +71,54 @@ def test_the_retry_budget_is_a_share_of_the_successes_and_a_floor():
     assert not budget_left(successes=0, retries=10, settings=settings)
     assert budget_left(successes=100, retries=29, settings=settings)
     assert not budget_left(successes=100, retries=30, settings=settings)
+
+
+def test_a_budget_counts_what_lies_within_its_span_and_no_more():
+    budget = RetryBudget(
+        RetrySettings(budget_ratio=0.5, budget_floor=1),
+        retries=[NOW - SPAN_S, NOW - 10],
+        successes=[(int(NOW - SPAN_S), 4), (int(NOW) - 5, 2)],
+    )
+    assert budget.used(NOW) == (1, 2)
+    assert (budget.most(NOW), budget.has_room(NOW), budget.opens_at(NOW)) == (2, True, NOW)
+    budget.retried(NOW)
+    assert not budget.has_room(NOW)
+    assert budget.opens_at(NOW) == NOW - 10 + SPAN_S
+    budget.take_back(NOW)
+    budget.take_back(NOW)
+    assert budget.used(NOW) == (1, 2)
+    budget.succeeded(NOW)
+    budget.succeeded(NOW - 3)
+    assert budget.used(NOW) == (1, 4)
+    assert budget.used(NOW + SPAN_S) == (0, 0)
+
+
+def test_a_provider_that_may_not_be_retried_at_all_opens_with_a_success_alone():
+    budget = RetryBudget(RetrySettings(budget_ratio=1, budget_floor=0))
+    assert (budget.has_room(NOW), budget.opens_at(NOW)) == (False, math.inf)
+    budget.succeeded(NOW)
+    assert budget.opens_at(NOW) == NOW
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from("sr"), st.floats(0, 9)), max_size=80),
+    floor=st.integers(0, 5),
+    ratio=st.floats(0, 1),
+)
+def test_no_span_ever_holds_more_retries_than_the_floor_and_the_share(steps, floor, ratio):
+    settings, now = RetrySettings(budget_floor=floor, budget_ratio=ratio), NOW
+    budget, retries, successes = RetryBudget(settings), [], []
+    for kind, seconds in steps:
+        now += seconds
+        if kind == "s":
+            budget.succeeded(now)
+            successes.append(now)
+        elif budget.has_room(now):
+            budget.retried(now)
+            retries.append(now)
+            within = sum(one > now - SPAN_S for one in retries)
+            share = ratio * sum(one > now - SPAN_S for one in successes)
+            assert within < floor + share + 1
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ class Talk:
 
 
 class ScriptedServer:
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, port: int = 0) -> None:
+        self._listener = socket.create_server(("127.0.0.1", port))
         self._scripts: list[tuple[Step, ...]] = []
         self._open: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
@@ -79,6 +79,12 @@ class ScriptedServer:
                 return  # the client went away, which many tests are about
             _shut(connection)
 
+    def _steps(self, talk: Talk) -> tuple[Step, ...]:
+        """Note a request and return the script that answers it."""
+        steps = self._scripts[min(len(self.talks), len(self._scripts) - 1)]
+        self.talks.append(talk)
+        return steps
+
     def _one_request(self, connection: socket.socket, stream: Any) -> bool:
         line = stream.readline().decode()
         if not line:
@@ -90,9 +96,7 @@ class ScriptedServer:
             headers[name.lower()] = value.strip()
         body = stream.read(int(headers.get("content-length", 0)))
         talk = Talk(self, connection, method, path, headers, json.loads(body) if body else None)
-        steps = self._scripts[min(len(self.talks), len(self._scripts) - 1)]
-        self.talks.append(talk)
-        for step in steps:
+        for step in self._steps(talk):
             if step is KEEP:
                 return True
             if callable(step):

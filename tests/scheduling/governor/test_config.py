@@ -18,6 +18,7 @@ from tests.scheduling.factories import (
     make_pool,
     make_tenant,
     make_workflow,
+    set_circuit,
     submit,
 )
 from tests.scheduling.governor.desk import Desk
@@ -179,10 +180,9 @@ def test_an_executor_that_is_off_is_given_nothing_and_keeps_what_it_runs(
 
 
 def test_an_open_circuit_is_given_nothing(desk: Desk, pool: Pool) -> None:
-    Executor.objects.update(circuit="open", circuit_until=timezone.now())
+    set_circuit("open", timezone.now() + timedelta(hours=1))
     desk.leader._reconfigure()
     submit(make_tenant("a", pool))
-    Executor.objects.update(circuit_until=timezone.now() + timedelta(hours=1))
     assert desk.turn() == []
 
 

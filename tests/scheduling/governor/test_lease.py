@@ -15,9 +15,9 @@ from scheduling.executors.contract import ErrorClass
 from scheduling.governor import lease
 from scheduling.governor.dispatch import dispatch, remember
 from scheduling.governor.loop import now_s
-from scheduling.governor.sweep import settle_lost, unclaimed, wake
-from scheduling.models import Attempt, Executor, GovernorLease, Job, Pool, ServiceMemory
-from tests.scheduling.factories import failed, make_tenant, settle, submit
+from scheduling.governor.sweep import Woken, settle_lost, unclaimed, wake
+from scheduling.models import Attempt, Circuit, Executor, GovernorLease, Job, Pool, ServiceMemory
+from tests.scheduling.factories import failed, make_tenant, set_circuit, settle, submit
 from tests.scheduling.governor.desk import Desk
 
 AGO = timedelta(minutes=1)
@@ -157,7 +157,7 @@ def former(desk: Desk, pool: Pool) -> Desk:
 
 
 def rows() -> list[Any]:
-    tables = (Job, Attempt, ServiceMemory, Executor)
+    tables = (Job, Attempt, ServiceMemory, Executor, Circuit)
     return [list(table.objects.order_by("id").values()) for table in tables]
 
 
@@ -175,10 +175,10 @@ def test_a_former_leader_wakes_resends_and_remembers_nothing(former: Desk, pool:
     submit(acme)
     Job.objects.filter(state="waiting").update(wake_at=timezone.now() - AGO)
     Attempt.objects.filter(state="dispatched").update(sent_at=timezone.now() - AGO)
-    Executor.objects.update(circuit="open", circuit_until=timezone.now() - AGO)
+    set_circuit("open", timezone.now() - AGO)
     cycle(former.state(pool), now_s())
     before = rows()
-    assert wake(1) == 0
+    assert wake(1) == Woken(0, 0)
     assert unclaimed(former.leader.book, 1) == []
     remember(former.leader.book, 1)
     assert rows() == before

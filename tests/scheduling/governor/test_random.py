@@ -14,7 +14,7 @@ from billing.services.checks import balances_differ
 from scheduling.controls.pools import pool_dial
 from scheduling.core.states import ENDED_JOBS
 from scheduling.executors.contract import ErrorClass
-from scheduling.models import Attempt, Executor, Job, Pool
+from scheduling.models import Attempt, Circuit, Job, Pool
 from scheduling.models.attempt import LIVE
 from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import JobEnded, job_cancel
@@ -154,9 +154,7 @@ class Play:
         pool_dial(pool_id=self.pool.id, budget=12, reserve=0, **WHO)
         Job.objects.filter(paused=True).update(paused=False, changed=CurrentXact())
         for _ in range(200):
-            Executor.objects.exclude(circuit="closed").update(
-                circuit="closed", circuit_failures=0, circuit_until=None
-            )
+            Circuit.objects.update(state="closed", failures=0, until=None)
             self.desk.leader._reconfigure()
             self.wake()
             self.readmit()

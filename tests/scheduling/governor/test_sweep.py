@@ -8,8 +8,8 @@ from django.db import connection
 from django.utils import timezone
 
 from scheduling.controls.workflows import WorkflowSettings, workflow_put
-from scheduling.governor.sweep import admission_is_due, settle_lost, unclaimed, wake
-from scheduling.models import Attempt, Executor, Job, Pool, Worker
+from scheduling.governor.sweep import Woken, admission_is_due, settle_lost, unclaimed, wake
+from scheduling.models import Attempt, Circuit, Executor, Job, Pool, Worker
 from scheduling.tasks.process import LOCK_SPACE, _session
 from tests.scheduling.factories import (
     LONG_AGO,
@@ -18,6 +18,7 @@ from tests.scheduling.factories import (
     make_pool,
     make_tenant,
     place,
+    set_circuit,
     submit,
 )
 from tests.scheduling.governor.desk import Desk
@@ -191,9 +192,9 @@ def test_a_waiting_job_is_queued_when_it_is_due_and_not_before(desk: Desk, pool:
     job = submit(make_tenant("acme", pool))[0]
     soon = timezone.now() + timedelta(seconds=30)
     Job.objects.filter(id=job.id).update(state="waiting", wake_at=soon, changed=LONG_AGO)
-    assert wake(desk.leader.epoch) == 0
+    assert wake(desk.leader.epoch) == Woken(0, 0)
     Job.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
-    assert wake(desk.leader.epoch) == 1
+    assert wake(desk.leader.epoch) == Woken(1, 0)
     job.refresh_from_db()
     assert (job.state, job.wake_at, job.reason, job.changed != LONG_AGO) == (
         "queued",
@@ -205,16 +206,16 @@ def test_a_waiting_job_is_queued_when_it_is_due_and_not_before(desk: Desk, pool:
 
 def test_an_open_circuit_is_half_open_when_its_rest_is_over(desk: Desk, pool: Pool) -> None:
     soon = timezone.now() + timedelta(seconds=30)
-    Executor.objects.update(circuit="open", circuit_until=soon)
-    wake(desk.leader.epoch)
-    assert Executor.objects.get().circuit == "open"
-    Executor.objects.update(circuit_until=timezone.now() - timedelta(seconds=1))
-    wake(desk.leader.epoch)
-    assert Executor.objects.get().circuit == "half_open"
+    set_circuit("open", soon)
+    assert wake(desk.leader.epoch) == Woken(0, 0)
+    assert Circuit.objects.get().state == "open"
+    set_circuit("open", timezone.now() - timedelta(seconds=1))
+    assert wake(desk.leader.epoch) == Woken(0, 1)
+    assert Circuit.objects.get().state == "half_open"
 
 
 def test_a_half_open_executor_is_given_one_job(desk: Desk, pool: Pool) -> None:
-    Executor.objects.update(circuit="half_open", circuit_until=timezone.now())
+    set_circuit("half_open", timezone.now())
     submit(make_tenant("acme", pool), 3)
     assert len(desk.turn()) == 1
 
