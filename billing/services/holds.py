@@ -15,12 +15,14 @@ from billing.services.accounts import Place
 from billing.services.sets import array
 from tenants.prepared import prepared
 
+# The order is the ids' own, written so that no index holds it: else the server may walk all
+# reservations in that order and pick the wanted ones out.
 # The lines are locked with their reservations, for a move changes them: what is read is the newest.
 # A row without a start is a closed reservation, the others are what is to be given back.
 _CLOSE = """
 WITH due AS MATERIALIZED (
     SELECT id FROM billing_reservation WHERE id = ANY(%s::uuid[]) AND state = 'open'
-    ORDER BY id FOR UPDATE
+    ORDER BY id::text COLLATE "C" FOR UPDATE
 ), line AS MATERIALIZED (
     SELECT l.budget_id, l.window_start, l.amount
     FROM due CROSS JOIN LATERAL (

@@ -76,8 +76,11 @@ MEMORY = """memory AS (
 
 # The jobs are looked up one by one by their ids: the tables swing between empty and full faster than
 # the server's statistics, so a plan that may choose walks all jobs of a state for each placement.
+# OFFSET 0 keeps the state, by which an index of all that waits could be walked, out of the look-up;
+# the update joins what was asked, whose number the server takes for more than one, by a hash: else it
+# compares each placement with all.
 DISPATCH = f"""
-{LEAD}, asked AS (
+{LEAD}, asked AS MATERIALIZED (
     SELECT * FROM unnest(
         %(jobs)s::uuid[], %(attempts)s::uuid[], %(executors)s::uuid[], %(costs)s::int[],
         %(charges)s::bigint[], %(classes)s::text[], %(turns)s::bigint[], %(lifts)s::int[],
@@ -90,18 +93,18 @@ DISPATCH = f"""
         reason, name, eta_at, eta_finish, eta_low, eta_high, changed, raised, lease, place
     )
 ), free AS MATERIALIZED (
-    SELECT asked.* FROM lead, asked CROSS JOIN LATERAL (
+    SELECT asked.job FROM lead, asked CROSS JOIN LATERAL (
         SELECT state, phase, paused, changed, started_at, expires_at, deadline FROM scheduling_job
-        WHERE id = asked.job FOR UPDATE SKIP LOCKED
+        WHERE id = asked.job OFFSET 0 FOR UPDATE SKIP LOCKED
     ) j WHERE j.state = 'queued' AND NOT j.paused AND j.changed = asked.changed
       AND (j.expires_at IS NULL OR j.started_at IS NOT NULL OR j.expires_at > clock_timestamp())
       AND (j.deadline IS NULL OR j.phase = 'review' OR j.deadline > clock_timestamp())
 ), placed AS (
     UPDATE scheduling_job j
-    SET state = 'running', fence = j.fence + 1, reason = free.reason,
+    SET state = 'running', fence = j.fence + 1, reason = asked.reason,
         started_at = coalesce(j.started_at, clock_timestamp())
-    FROM free WHERE j.id = free.job AND j.id = ANY(%(jobs)s::uuid[])
-    RETURNING j.fence, j.step, j.tenant_id, free.*
+    FROM asked WHERE j.id = asked.job AND j.id = ANY(ARRAY(SELECT job FROM free))
+    RETURNING j.fence, j.step, j.tenant_id, asked.*
 ), made AS (
     INSERT INTO scheduling_attempt (
         id, job_id, fence, step, executor_id, state, cost, charge, job_class, turn, lifts,

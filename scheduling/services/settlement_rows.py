@@ -32,8 +32,7 @@ SELECT j.id, j.kind, j.tenant_id, j.workspace_id, j.workflow_id, j.mission_id, j
     j.fence, j.phase, j.step, j.step_fence, j.tries, j.max_attempts, j.idempotent, j.cancel_requested, j.deadline,
     a.id AS attempt_id, a.fence AS attempt_fence, a.state AS attempt_state, a.stop_for, a.executor_id,
     a.cost, a.charge, a.reviewer, a.started_at, a.dispatched_at, w.needs_review OR j.needs_review AS needs_review, e.provider,
-    CASE WHEN j.phase = 'review' THEN e.kind ELSE e.model END AS model,
-    j.model AS asked_model, a.expected_s,
+    e.model, j.model AS asked_model, a.expected_s,
     EXISTS (
         SELECT 1 FROM scheduling_circuit c WHERE c.executor_id = a.executor_id
           AND c.model IN ('', e.model) AND (c.state <> 'closed' OR c.failures > 0)
@@ -42,9 +41,9 @@ FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
 CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
 CROSS JOIN LATERAL (
-    SELECT provider, coalesce(
+    SELECT provider, CASE WHEN j.phase = 'review' THEN kind ELSE coalesce(
         nullif(j.runs_model, ''), nullif(j.model, ''), models_offered[1], kind
-    ) AS model FROM scheduling_executor WHERE id = a.executor_id OFFSET 0
+    ) END AS model FROM scheduling_executor WHERE id = a.executor_id OFFSET 0
 ) e
 WHERE a.id = ANY(%s::uuid[])
     AND j.id = ANY(ARRAY(SELECT job_id FROM scheduling_attempt WHERE id = ANY(%s::uuid[])))

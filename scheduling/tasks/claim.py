@@ -18,7 +18,8 @@ from tenants.prepared import prepared
 
 # Rows are looked up one by one by their ids (OFFSET 0 keeps conditions out): the tables swing between
 # empty and full faster than the server's statistics, so a plan that may choose walks all live jobs
-# for each attempt.
+# for each attempt. The update is joined to nothing, or each attempt would be compared with all, and
+# its state is written so that no index of live attempts holds it.
 _CLAIM = """
 WITH mine AS MATERIALIZED (
     SELECT a.id, a.fence, j.id AS job, j.kind, j.payload,
@@ -31,13 +32,14 @@ WITH mine AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT * FROM scheduling_executor WHERE id = a.executor_id OFFSET 0) e
     WHERE a.fence = x.fence AND j.fence = a.fence AND j.state = 'running'
       AND NOT j.cancel_requested AND j.phase = 'work'
+), taken AS (
+    UPDATE scheduling_attempt
+    SET state = 'running', worker_id = %s, started_at = clock_timestamp(),
+        lease_until = clock_timestamp() + make_interval(secs => %s)
+    WHERE id = ANY(ARRAY(SELECT id FROM mine)) AND state || '' = 'dispatched'
+    RETURNING id
 )
-UPDATE scheduling_attempt a
-SET state = 'running', worker_id = %s, started_at = clock_timestamp(),
-    lease_until = clock_timestamp() + make_interval(secs => %s)
-FROM mine WHERE a.id = mine.id AND a.id = ANY(%s::uuid[]) AND a.fence = mine.fence
-  AND a.state = 'dispatched'
-RETURNING mine.*
+SELECT * FROM mine WHERE id = ANY(ARRAY(SELECT id FROM taken))
 """
 
 
@@ -70,9 +72,8 @@ def attempts_claim(*, worker_id: int, pairs: Sequence[tuple[str, int]]) -> list[
     """Claim what is still to be had of (attempt, fence) pairs, in their order."""
     ids = [uuid.UUID(attempt) for attempt, _ in pairs]
     fences = [fence for _, fence in pairs]
-    named = array(ids)
     with prepared() as cursor:
-        cursor.execute(_CLAIM, [named, array(fences), worker_id, settings.WORKER_LEASE_S, named])
+        cursor.execute(_CLAIM, [array(ids), array(fences), worker_id, settings.WORKER_LEASE_S])
         rows = cursor.fetchall()
     claimed = [_claimed(row) for row in rows]
     places = {attempt: place for place, attempt in enumerate(ids)}
