@@ -13,8 +13,8 @@ from tests.e2e.system import System
 def system(tmp_path: Path) -> Iterator[System]:
     """A system of this test's own; it must stop cleanly."""
     one = System(home=tmp_path / "home", port=free_port())
-    one.start()
     try:
+        one.start()
         yield one
     finally:
         code = one.stop()
