@@ -31,7 +31,7 @@ REASON_SENTENCES: dict[Reason, str] = {
     Reason.UNPRICED_MODEL: "No price is published for the model that it asks for.",
     Reason.CLASS_QUOTA: "Its workspace has as many jobs of its class as it may.",
     Reason.SHED: "So many jobs wait that its class, which can wait, is refused first.",
-    Reason.HARD_CEILING: "Its estimate is above a ceiling that it was submitted with.",
+    Reason.HARD_CEILING: "It is above a ceiling that it was submitted with, or has used it up.",
     Reason.BACKLOG_FULL: "Too many jobs wait already; try again later.",
     Reason.NOT_PERMITTED: "Its submitter may not run this kind of job in this workspace.",
     Reason.PLACED: "It has been placed on an executor.",

@@ -25,7 +25,8 @@ from billing.services.prices import UnpricedModel
 from billing.services.settlement import balances_follow, book
 from billing.services.usage import Settled, Settlement, UsageConflict
 from scheduling.core.policy.settings import Policy, ShareBy
-from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState, WorkOutcome
+from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, WorkOutcome
+from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
 from scheduling.selectors.policy import active_policy
@@ -135,7 +136,7 @@ def _heard(
 
 
 def _unfunded(closings: Sequence[Closing]) -> list[uuid.UUID]:
-    return [one.locked.id for one in closings if one.ending.job_state is JobState.DEFERRED]
+    return [one.locked.id for one in closings if one.ending.reason is Reason.BUDGET]
 
 
 def _is_live(locked: Locked, report: Report) -> bool:

@@ -50,14 +50,21 @@ def capacity(scene: Scene, check: Check, found: Walked) -> Finding:
         limits = (*facts.get("limits", ()), *facts.get("windows", ()))
         said = _PASSES[check] + room_made(limits)
         return Finding(check=check, status=Status.PASSED, sentence=said, facts=facts)
-    stopping = stopping_for(scene) if found.reason in _PREEMPTS else {}
+    reason = _between_steps(scene, found.reason)
+    stopping = stopping_for(scene) if reason in _PREEMPTS else {}
     return Finding(
         check=check,
         status=Status.WAITS,
-        sentence=_sentence(found.reason, facts) + stopping_words(stopping),
+        sentence=_sentence(reason, facts) + stopping_words(stopping),
         facts=facts | stopping,
-        reason=found.reason,
+        reason=reason,
     )
+
+
+def _between_steps(scene: Scene, reason: Reason) -> Reason:
+    """Return what is told of a job that nothing holds up: between two steps, that it is there."""
+    stepped = reason is Reason.STARTS_NOW and scene.job.reason == Reason.STEP_DONE
+    return Reason.STEP_DONE if stepped else reason
 
 
 def _sentence(reason: Reason, facts: Told) -> str:

@@ -18,7 +18,15 @@ from scheduling.core.policy.settings import BacklogCaps, Policy
 from scheduling.core.states import WorkOutcome
 from scheduling.core.types import Reason
 from scheduling.governor import glance
-from scheduling.models import Decision, Executor, Job, JobEvent, PolicyVersion, Pool
+from scheduling.models import (
+    Decision,
+    Executor,
+    Job,
+    JobDependency,
+    JobEvent,
+    PolicyVersion,
+    Pool,
+)
 from scheduling.services.reviews import Judgement, review_judge
 from tenants.controls import tenant_weight
 from tenants.limits import workspace_limit
@@ -169,6 +177,20 @@ def retry_budget(stage: Stage) -> str:
     make_policy(retry={"budget_floor": 0, "budget_ratio": 0})
     name = stage.ended("failed", Reason.RETRY_WAIT)
     Job.objects.filter(id=name).update(state="queued", finished_at=None)
+    return name
+
+
+def waiting_on_child(stage: Stage) -> str:
+    name = stage.submit()
+    child = stage.submit()
+    Job.objects.filter(id=name).update(state="waiting", reason=Reason.WAITING_ON_CHILD, step=1)
+    JobDependency.objects.create(job_id=name, on_id=child, condition="ended", open=True)
+    return name
+
+
+def step_done(stage: Stage) -> str:
+    name = stage.submit()
+    Job.objects.filter(id=name).update(reason=Reason.STEP_DONE, step=1)
     return name
 
 

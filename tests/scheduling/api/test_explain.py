@@ -85,6 +85,10 @@ CASES = {
     Reason.DEPENDENCY: Case(
         ways.dependency, Check.DEPENDENCIES, "waits", "waits for 1 job", {"open": 1}
     ),
+    Reason.WAITING_ON_CHILD: Case(
+        ways.waiting_on_child, Check.DEPENDENCIES, "waits", "submitted itself", {"open": 1}
+    ),
+    Reason.STEP_DONE: Case(ways.step_done, Check.RUN, "waits", "A step of it is done"),
     Reason.RETRY_WAIT: Case(
         lambda stage: stage.waits_after_a_try(Reason.RETRY_WAIT), Check.RETRY, "waits",
         "waits a moment", {"tries": 1, "most": 3, "error": "timeout", "executor": "sim"},
