@@ -44,10 +44,10 @@ FORBIDDEN = ("own_work",)
 Deed = Callable[[uuid.UUID, str, datetime], object]
 
 
-class StandingSerializer(Shown):
+class ReviewStandingSerializer(Shown):
     """`waits` for a reviewer's slot, `open` to be taken, or `taken` by somebody until then."""
 
-    state = serializers.ChoiceField(["waits", "open", "taken"])
+    state = serializers.CharField(help_text="One of waits, open, taken.")
     since = serializers.DateTimeField(allow_null=True)
     by = serializers.CharField(allow_blank=True)
     until = serializers.DateTimeField(allow_null=True)
@@ -62,16 +62,16 @@ class ReviewSerializer(JobSerializer):
 
     payload = serializers.JSONField()
     result = serializers.JSONField(allow_null=True)
-    standing = StandingSerializer(source="*")
+    standing = ReviewStandingSerializer(source="*")
 
 
-class NoteSerializer(serializers.Serializer[Any]):
+class RemarkSerializer(serializers.Serializer[Any]):
     """What the reviewer says of it; told to the job's submitter."""
 
     note = serializers.CharField(required=False, max_length=LONGEST_NOTE)
 
 
-class RejectSerializer(NoteSerializer):
+class RejectSerializer(RemarkSerializer):
     """Why the work is rejected."""
 
     note = serializers.CharField(max_length=LONGEST_NOTE)
@@ -157,7 +157,7 @@ class ReleaseReview(ReviewDeed):
         return lambda job_id, who, now: review_release(job_id=job_id, reviewer=who, now=now)
 
 
-@_described("reviews_accept", "Accept a job's work", NoteSerializer)
+@_described("reviews_accept", "Accept a job's work", RemarkSerializer)
 class AcceptReview(ReviewDeed):
     """Accepts a job's work."""
 

@@ -1,21 +1,18 @@
 """Jobs that are not wanted any more: past their time to live, or past their deadline."""
 
 from datetime import datetime, timedelta
-from typing import Any
 
 import pytest
-from django.db import connection
 from django.utils import timezone
 
 from billing.models import Balance
 from billing.services.checks import balances_differ
 from scheduling.controls.jobs import jobs_pause, jobs_requeue
 from scheduling.executors.contract import ErrorClass
-from scheduling.governor.statements import EXPIRY_DUE
 from scheduling.governor.sweep import expiry_is_due
 from scheduling.models import Job, JobEvent
 from scheduling.services.drafts import After, Refused
-from scheduling.services.expiry import _DUE, jobs_expire
+from scheduling.services.expiry import jobs_expire
 from scheduling.services.readmission import jobs_readmit
 from tenants.models import Workspace
 from tests.at_once import at_once
@@ -184,20 +181,6 @@ def test_the_leader_asks_only_for_what_waits(acme: Workspace, now: datetime) -> 
     assert expiry_is_due()
     Job.objects.filter(id=job.id).update(state="running", fence=1)
     assert not expiry_is_due()
-
-
-def test_the_leader_and_the_sweep_read_nothing_but_the_partial_indexes(acme: Workspace) -> None:
-    plans = []
-    asked: dict[str, Any] = {"now": timezone.now(), "limit": 9}
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        for statement in (EXPIRY_DUE, _DUE):
-            cursor.execute(f"EXPLAIN {statement}", asked)
-            plans.append("\n".join(row[0] for row in cursor.fetchall()))
-    for plan in plans:
-        assert "job_expires" in plan
-        assert "job_deadline" in plan
-        assert "Seq Scan" not in plan
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,7 +8,7 @@ from django.db import connection
 
 from billing.services import balances, holds, ledger, reservations
 from scheduling.governor import statements
-from scheduling.services import settlement_rows
+from scheduling.services import expiry, settlement_rows
 from scheduling.tasks import claim
 from tenants.prepared import prefer_indexes
 
@@ -21,6 +21,8 @@ HOT = {
     "lock": settlement_rows._LOCK,
     "close": settlement_rows._CLOSE,
     "wake": settlement_rows._WAKE,
+    "what expires": statements.EXPIRY_DUE,
+    "expire": expiry._DUE,
     "book": ledger._BOOK,
     "fund": reservations._FUND,
     "give back": holds._CLOSE_OF_JOBS,

@@ -7,7 +7,7 @@ import pytest
 
 from billing.models import Balance, Reservation
 from billing.services.checks import balances_differ
-from scheduling.models import Executor, Job, Pool, Workflow
+from scheduling.models import Attempt, Executor, Job, Pool, Workflow
 from scheduling.services.drafts import Refused, Rights
 from scheduling.services.submission import Accepted
 from tenants.models import Workspace
@@ -20,6 +20,7 @@ from tests.scheduling.factories import (
     make_budget,
     make_executor,
     make_policy,
+    make_reviewers,
     make_workflow,
     place,
     running,
@@ -60,6 +61,7 @@ def test_a_wrong_field_is_named(acme: Workspace, wrong: dict[str, Any], field: s
 
 
 def test_every_field_is_stored(acme: Workspace, pool: Pool) -> None:
+    make_reviewers(pool, data_classes=["secret"])
     make_executor(
         pool, "able", tools=["shell", "web"], data_classes=["secret"], compute_class="gpu-80g"
     )
@@ -166,10 +168,13 @@ def test_an_attempt_knows_the_ceilings_of_its_job(acme: Workspace, worker: int) 
 
 @pytest.mark.parametrize(("review", "outcome"), [(False, "accepted"), (True, "unreviewed")])
 def test_a_job_that_asks_for_a_review_is_not_accepted_by_itself(
-    acme: Workspace, worker: int, review: bool, outcome: str
+    acme: Workspace, executor: Executor, worker: int, review: bool, outcome: str
 ) -> None:
-    attempt = running(accepted(acme, review=review).job, worker)
+    reviewers = make_reviewers(executor.pool)
+    attempt = running(accepted(acme, review=review).job, worker, executor=executor)
     settle([attempt], done())
+    assert (Job.objects.get().finished_at is None) == review
+    assert not Attempt.objects.filter(executor=reviewers).exists()
     assert Job.objects.get().outcome == outcome
 
 
@@ -180,6 +185,7 @@ def test_the_policys_rule_of_a_risk_asks_for_labels_and_a_review(
     acme: Workspace, pool: Pool
 ) -> None:
     make_policy(risk=RISKY)
+    make_reviewers(pool)
     assert accepted(acme, risk="high").decision.reason == "no_executor"
     make_executor(pool, "safe", labels=["sealed", "own"])
     job = accepted(acme, risk="high", labels=("own", "sealed")).job
