@@ -14,6 +14,8 @@ from django.db import close_old_connections
 from billing.services.deliveries import deliveries_due, deliveries_forget, deliveries_send
 from scheduling.executors.contract import ExecutorSpec
 from scheduling.executors.registry import EXECUTORS, SHARED
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 from scheduling.models import Executor
 from scheduling.services.expiry import jobs_expire
 from scheduling.services.health import executor_health_set
@@ -30,9 +32,14 @@ DELIVERIES_KEPT = timedelta(days=30)
 
 @shared_task(name="scheduling.executors_probe", ignore_result=True)
 def executors_probe() -> None:
-    """Ask every enabled executor for its health and store what changed."""
+    """Ask every enabled executor for its health and store what changed.
+
+    One on which nothing of ours runs is left alone: its callers alone know how to reach it.
+    """
     try:
         for row in Executor.objects.filter(enabled=True, kind__in=EXECUTORS):
+            if all(runs_by(kind) is not RunsBy.WORKERS for kind in row.job_kinds):
+                continue
             executor = SHARED.get(probe_spec(row))
             executor_health_set(executor_id=row.id, health=executor.health())
         if deliveries_due(datetime.now(UTC)):

@@ -22,7 +22,7 @@ from decimal import Decimal
 by = {"acting_user": "test", "reason": "a test's scene"}
 cost_rule_publish(offer=("own", "*"), starts_at=datetime.now(UTC),
                   rates=[Rate(meter="output", amount=Decimal(1))], **by)
-settings = ExecutorSettings(kind="remote-model", provider="own", job_kinds=["call"], slots=1)
+settings = ExecutorSettings(kind="local-model", provider="own", job_kinds=["call"], slots=1)
 executor_put(slug="gpu", pool=Pool.objects.get(), settings=settings, **by)
 """
 

@@ -146,6 +146,14 @@ def test_a_probe_stores_the_health_of_every_executor_that_is_on(
     assert Executor.objects.get().health == "down"
 
 
+def test_an_executor_that_only_callers_use_is_not_asked_for_its_health(
+    acme: Workspace, scripted: Scripted
+) -> None:
+    Executor.objects.update(job_kinds=["call"])
+    control.executors_probe()
+    assert Executor.objects.get().health == "ok"
+
+
 def test_admission_is_renewed_for_what_is_due(acme: Workspace) -> None:
     submit(acme, not_before=timezone.now() + timedelta(hours=1))
     control.admission_renew()
