@@ -376,20 +376,9 @@ def _queued(facts: Facts) -> Answer:
 
 
 _TESTS: tuple[Callable[[Facts], Answer | None], ...] = (
-    _permission,
-    _deadline,
-    _expiry,
-    _size,
-    _price,
-    _ceilings,
-    _quota,
-    _backlog,
-    _budget,
-    _circuit,
-    _not_before,
-    _held,
-    _dependencies,
-)
+    _permission, _deadline, _expiry, _size, _price, _ceilings, _quota, _backlog, _budget, _circuit,
+    _not_before, _held, _dependencies,
+)  # fmt: skip
 
 
 def _to(action: str, sentence: str) -> Alternative:
