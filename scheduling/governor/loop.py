@@ -42,6 +42,7 @@ from scheduling.governor.sweep import (
     unclaimed,
     wake,
 )
+from scheduling.selectors.circuits import CLOSED
 
 log = logging.getLogger(__name__)
 
@@ -156,10 +157,11 @@ class Leader:
         return bool(changes.pairs)
 
     def _may_move_circuits(self, pairs: Sequence[tuple[JobRow, AttemptRow | None]]) -> bool:
-        """Tell whether an attempt has failed, or has ended beside a circuit that is not closed."""
-        if self.book.config.is_troubled:
-            return bool(pairs)
-        return any(attempt is not None and attempt.state in FAILED for _, attempt in pairs)
+        """Tell whether an attempt has failed, or has ended where a circuit is not closed."""
+        rows = self.book.config.executor_rows
+        troubled = {name for name, row in rows.items() if row.circuit != CLOSED}
+        ended = (one for _, one in pairs if one is not None and one.ended_at is not None)
+        return any(one.state in FAILED or one.executor in troubled for one in ended)
 
     def _place(self) -> bool:
         placed = False

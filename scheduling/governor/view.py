@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from scheduling.core.capacity import planned_end
+from scheduling.core.capacity.room import planned_end
 from scheduling.core.eta.calibration import SLACK_S, calibrated, score
 from scheduling.core.eta.forecast import Forecast, expecting, forecast
 from scheduling.core.order.full import columns_of, full_order

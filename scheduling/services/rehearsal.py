@@ -12,7 +12,7 @@ from django.db import transaction
 
 from billing.services.standing import BudgetStanding, budgets_standing
 from scheduling.core.admission import Facts
-from scheduling.core.capacity import ceiling
+from scheduling.core.capacity.room import ceiling
 from scheduling.core.states import JobState, Phase
 from scheduling.core.types import ClassRule, Reason
 from scheduling.models import Decision, Job

@@ -28,7 +28,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.core.capacity import ceiling, planned_end
+from scheduling.core.capacity.room import ceiling, planned_end
 from scheduling.core.eta.lanes import Lanes
 from scheduling.core.placement import candidates
 from scheduling.core.policy.cycle import run

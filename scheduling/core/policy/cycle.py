@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from types import MappingProxyType
 
-from scheduling.core.capacity import Answer, Fit, Skip, Walk
+from scheduling.core.capacity.walk import Answer, Fit, Skip, Walk
 from scheduling.core.order.order import Order
 from scheduling.core.policy.limits import LIMIT, RATE
 from scheduling.core.policy.seam import chosen

@@ -9,7 +9,7 @@ one takes, and limits and rates that would keep a head from starting keep it fro
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from scheduling.core.capacity import Skip, Stop, Walk
+from scheduling.core.capacity.walk import Skip, Stop, Walk
 from scheduling.core.policy.cycle import cycle, tested
 from scheduling.core.policy.state import PoolState
 from scheduling.core.preemption import Head, Rules, Runner, victims

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from scheduling.core.capacity import Room, Use, free_units, never_fits
+from scheduling.core.capacity.room import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
 from scheduling.core.placement import candidates, only_rest
 from scheduling.core.policy.limits import Limits

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from math import isinf
 from types import MappingProxyType
 
-from scheduling.core.capacity import planned_end, shadow_of
+from scheduling.core.capacity.room import planned_end, shadow_of
 from scheduling.core.policy.explain import CAPACITY, Check, Misfit, Status, Walked, misfits
 from scheduling.core.policy.raises import cap_needs, rate_needs
 from scheduling.core.policy.windows import Rate, Window

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from scheduling.core.capacity import planned_end
+from scheduling.core.capacity.room import planned_end
 from scheduling.core.types import Job, Live
 from scheduling.selectors.explanation.scene import Scene, Told
 from scheduling.selectors.queue import moment

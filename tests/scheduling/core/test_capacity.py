@@ -5,19 +5,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.core.capacity import (
-    Fit,
+from scheduling.core.capacity.room import (
     Room,
-    Skip,
-    Stop,
     Use,
-    Walk,
     ceiling,
     free_units,
     never_fits,
     planned_end,
     shadow_of,
 )
+from scheduling.core.capacity.walk import Fit, Skip, Stop, Walk
 from scheduling.core.placement import choose
 from scheduling.core.types import Executor, Job, Live, Pool, Reason
 from tests.scheduling.core.capacity_reference import RESERVE, may_run, place_all

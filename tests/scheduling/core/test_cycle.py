@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.core.capacity import free_units
+from scheduling.core.capacity.room import free_units
 from scheduling.core.policy.cycle import cycle, run, waits
 from scheduling.core.policy.settings import Backfill, Policy
 from scheduling.core.types import ClassRule, Pool, Reason

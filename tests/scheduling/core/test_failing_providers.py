@@ -222,3 +222,18 @@ def _executors(circuits):
         )
         for name, offered, provider in (("x", "mn", "p"), ("y", "m", "q"))
     ]  # fmt: skip
+
+
+def test_stranded_are_the_startable_jobs_of_named_models_that_open_circuits_alone_keep_back():
+    executors = [
+        make_executor("x", models=["m"], resting=frozenset("m")),
+        make_executor("y", models="n"),
+    ]
+    jobs = [
+        make_job("m1", model="m"), make_job("m2", model="m", kind="k"), make_job("n1", model="n"),
+        make_job("m3", model="m", tenant="held"), make_job("z1", model="z"),
+    ]  # fmt: skip
+    state = make_state(10, jobs=jobs, executors=executors)
+    state.hold("held")
+    assert [job.id for job in state.stranded({"m", "n"})] == ["m1"]
+    assert list(state.stranded({"z"})) == []

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scheduling.core.capacity import never_fits
+from scheduling.core.capacity.room import never_fits
 from scheduling.core.policy.cycle import cycle, waits
 from scheduling.core.policy.settings import Backfill, Policy
 from scheduling.core.types import Pool, Reason

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.core.capacity import Skip, Walk
+from scheduling.core.capacity.walk import Skip, Walk
 from scheduling.core.eta.forecast import forecast
 from scheduling.core.policy.cycle import cycle, run, waits
 from scheduling.core.policy.limits import KEY_CAP, Limits
