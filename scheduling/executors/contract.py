@@ -39,6 +39,11 @@ class ErrorClass(StrEnum):
         return self not in _FINAL
 
     @property
+    def leaves_no_effect(self) -> bool:
+        """Whether surely nothing was done: what must not run twice may be tried again."""
+        return self in (ErrorClass.UNREACHABLE, ErrorClass.RATE_LIMITED, ErrorClass.CANCELED)
+
+    @property
     def counts_as_try(self) -> bool:
         """Whether the attempt spends one of the job's tries; not if it never reached anybody."""
         return self not in (ErrorClass.UNREACHABLE, ErrorClass.CANCELED)

@@ -19,6 +19,9 @@ judged. A review that nobody finished (it was given back, or lay too long) goes 
 A call that its caller makes (`RunsBy.CALLER`) ends with its first placement: nobody could run it
 again but the caller, who asks anew.
 
+What must not run twice is tried again only where nothing can have been done: it was refused, or
+reached nobody.
+
 A lost worker is no fault of the job, so it costs no try. A job that loses its worker again and
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
 """
@@ -284,9 +287,10 @@ def _failed(
         return _failed_for_good(state, course, Reason.EXECUTION_ERROR)
     # An attempt that its worker gave up (a shutdown) was not the job's wish: it goes on elsewhere.
     given_up = error is ErrorClass.CANCELED
-    falls_back = error in PROVIDERS_FAULTS and has_list(policy, course.asked_model)
+    may_repeat = course.idempotent or error.leaves_no_effect
+    falls_back = may_repeat and error in PROVIDERS_FAULTS and has_list(policy, course.asked_model)
     failure = Failure(
-        retryable=error.retryable or given_up or falls_back,
+        retryable=(error.retryable or given_up or falls_back) and may_repeat,
         counts_as_try=error.counts_as_try,
         tries=course.tries,
         unreached=max(0, course.placements - 1 - course.tries),

@@ -147,6 +147,25 @@ def test_what_would_only_fail_again_fails_at_once(attempt: Attempt, error: Error
     assert sums() == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [
+        (ErrorClass.TIMEOUT, "failed"),
+        (ErrorClass.INTERRUPTED, "failed"),
+        (ErrorClass.PROVIDER_ERROR, "failed"),
+        (ErrorClass.INTERNAL, "failed"),
+        (ErrorClass.RATE_LIMITED, "waiting"),
+        (ErrorClass.UNREACHABLE, "waiting"),
+    ],
+)
+def test_what_must_not_run_twice_is_tried_again_only_if_nothing_was_done(
+    attempt: Attempt, error: ErrorClass, state: str
+) -> None:
+    Job.objects.update(idempotent=False)
+    settle([attempt], failed(error))
+    assert states(attempt) == ("interrupted" if error == "interrupted" else "error", state)
+
+
 def test_an_attempt_that_reached_nobody_costs_no_try(attempt: Attempt) -> None:
     settle([attempt], failed(ErrorClass.UNREACHABLE))
     assert (Job.objects.get().tries, Job.objects.get().state) == (0, "waiting")
