@@ -82,6 +82,11 @@ class Monkey:
                 process.kill()
                 process.wait()
 
+    @property
+    def kills(self) -> int:
+        """How often it has killed."""
+        return sum(count for name, count in self.done.items() if name.startswith("kill -9"))
+
     def strike(self) -> str:
         """Do one deed; return its name."""
         name = self.dice.choice(sorted(self.deeds))

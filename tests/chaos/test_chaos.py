@@ -2,9 +2,12 @@
 
     CHAOS_SECONDS=600 CHAOS_JOBS=600 CHAOS_SEED=7 python -m pytest tests/chaos -s
 
-Without these it is the short form of `make test`. A worker that dies must be noticed within 5 s.
+Jobs of all kinds run: simulated ones (some must not run twice), chats on a model server that
+misbehaves, flows, reviewed and urgent work. Without these settings it is the short form of
+`make test`. A worker that dies must be noticed within 5 s.
 """
 
+import json
 import os
 import random
 import sys
@@ -14,8 +17,12 @@ import httpx
 
 from telemachus.local.ports import free_port
 from tests.chaos.monkey import Monkey
+from tests.chaos.work import Reviewers, jobs, trouble
 from tests.e2e.invariants import VIOLATIONS, violations
+from tests.e2e.scripted_model import ScriptedModel
+from tests.e2e.seed_everything import POLICY
 from tests.e2e.system import System
+from tests.scripted_model import OK, ModelServer
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "18"))
 JOBS = int(os.environ.get("CHAOS_JOBS", "120"))
@@ -27,17 +34,7 @@ SET_ROWS = 25
 
 def submit_all(system: System, dice: random.Random) -> None:
     """Submit through whatever the web suffers: each call is repeated under its own key."""
-    mean_s = SECONDS * UNITS / JOBS
-    rows = [
-        {
-            "workflow": "work",
-            "kind": "simulated",
-            "payload": {"seconds": round(dice.uniform(0.1, 1.7) * mean_s, 2)},
-            "idempotent": dice.random() < 0.8,
-            "max_attempts": 5,
-        }
-        for _ in range(JOBS)
-    ]
+    rows = jobs(dice, JOBS, SECONDS * UNITS / JOBS)
     for start in range(0, JOBS, SET_ROWS):
         tenant = TENANTS[start // SET_ROWS % len(TENANTS)]
         post_until_taken(system, tenant, rows[start : start + SET_ROWS], f"set-{start}")
@@ -61,31 +58,42 @@ def post_until_taken(system: System, tenant: str, rows: list[dict], key: str) ->
 
 
 def ended(system: System) -> int:
-    states = "('done', 'failed', 'canceled', 'expired')"
+    states = "('done', 'failed', 'canceled', 'expired', 'denied')"
     return system.sql(f"SELECT count(*) FROM scheduling_job WHERE state IN {states}")[0][0]  # noqa: S608
 
 
 def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path):
     system = System(home=tmp_path / "home", port=free_port())
     dice = random.Random(SEED)
+    misbehaving, playing = ModelServer("m", "m2"), ScriptedModel()
     system.start()
     monkey = Monkey(system, dice)
+    reviewers = None
     try:
-        system.seed(budget=UNITS, share_by="cost")
+        system.seed(budget=UNITS, share_by="cost", **POLICY)
+        addresses = f"{misbehaving.address}/v1", playing.address
+        keys = json.loads(system.run("tests.e2e.seed_everything", *addresses))
+        reviewers = Reviewers(system, keys, random.Random(SEED))
         monkey.start()
         submit_all(system, dice)
         end = time.monotonic() + SECONDS
         while time.monotonic() < end:
+            monkey.done[f"model server: {trouble(misbehaving, dice, hangs=SECONDS > 60)}"] += 1
             time.sleep(dice.uniform(0.5, 3.0) if SECONDS < 60 else dice.uniform(3.0, 10.0))
             monkey.strike()
-        system.wait("the end of all jobs", lambda: ended(system) == JOBS, SECONDS + 120)
+        misbehaving.behave(OK, model="m")
+        system.wait("the end of all jobs", lambda: ended(system) >= JOBS, SECONDS + 180)
         system.wait("rest", lambda: violations(system) == {}, 15)
         report(system, monkey)
-        assert sum(monkey.done.values()) >= 4
+        assert monkey.kills >= 4
         assert violations(system) == {}
     finally:
+        if reviewers is not None:
+            reviewers.stop()
         monkey.stop()
         code = system.stop()
+        playing.close()
+        misbehaving.close()
     assert code == 0, system.tail()
 
 
@@ -96,7 +104,7 @@ def report(system: System, monkey: Monkey) -> None:
     lines = [
         f"seed {SEED}, {SECONDS:.0f} s, jobs {states}, attempts {attempts}",
         *(f"  {count:3} x {name}" for name, count in sorted(monkey.done.items())),
-        f"  {sum(monkey.done.values()):3} deeds in all",
+        f"  {sum(monkey.done.values()):3} deeds in all, {monkey.kills} of them kill -9",
         *(f"  0 {what}" for what in VIOLATIONS),
     ]
     sys.stdout.write("\n".join(lines) + "\n")

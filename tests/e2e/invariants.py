@@ -7,13 +7,24 @@ VIOLATIONS = {
         "SELECT count(*) FROM scheduling_job "
         "WHERE state IN ('queued', 'running', 'waiting', 'deferred')"
     ),
-    "jobs told finished more or less often than once": (
+    "jobs told of their end more or less often than once": (
         "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND 1 <> ("
-        "SELECT count(*) FROM scheduling_jobevent e WHERE e.job_id = j.id AND e.event = 'finished')"
+        "SELECT count(*) FROM scheduling_jobevent e WHERE e.job_id = j.id "
+        "AND e.event IN ('finished', 'accepted', 'rejected'))"
     ),
-    "jobs complete more or less often than once a step": (
-        "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND j.step + 1 <> (SELECT count(*) "
-        "FROM scheduling_attempt a WHERE a.job_id = j.id AND a.state = 'complete')"
+    "steps complete more or less often than once": (
+        "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND (SELECT count(*) "
+        "FROM scheduling_attempt a WHERE a.job_id = j.id AND a.state = 'complete') <> j.step + 1"
+    ),
+    "steps that two attempts have completed": (
+        "SELECT count(*) FROM (SELECT 1 FROM scheduling_attempt WHERE state = 'complete' "
+        "GROUP BY job_id, step HAVING count(*) > 1) twice"
+    ),
+    "runs of work that must not run twice, above one": (
+        "SELECT count(*) FROM (SELECT 1 FROM scheduling_attempt a "
+        "JOIN scheduling_job j ON j.id = a.job_id WHERE NOT j.idempotent "
+        "AND a.started_at IS NOT NULL AND a.job_class <> 'review' AND a.state <> 'preempted' "
+        "GROUP BY a.job_id HAVING count(*) > 1) twice"
     ),
     "attempts still live": (
         "SELECT count(*) FROM scheduling_attempt "
@@ -21,8 +32,13 @@ VIOLATIONS = {
     ),
     "ended attempts settled more or less often than once": (
         "SELECT count(*) FROM scheduling_attempt a "
-        "WHERE a.started_at IS NOT NULL AND 1 <> (SELECT count(*) FROM billing_ledgerentry l "
+        "WHERE a.started_at IS NOT NULL AND a.job_class <> 'review' AND 1 <> (SELECT count(*) FROM billing_ledgerentry l "
         "WHERE l.attempt_id = a.id AND l.meter = 'worker_seconds' AND l.source_event = 'attempt')"
+    ),
+    "ended work whose story ends with another event": (
+        "SELECT count(*) FROM scheduling_job j WHERE j.state = 'done' AND ("
+        "SELECT e.event FROM scheduling_jobevent e WHERE e.job_id = j.id AND e.event NOT IN "
+        "('late_result') ORDER BY e.id DESC LIMIT 1) NOT IN ('finished', 'accepted', 'rejected')"
     ),
     "reservations still open": ("SELECT count(*) FROM billing_reservation WHERE state = 'open'"),
     "balances that still hold something": ("SELECT count(*) FROM billing_balance WHERE held <> 0"),
