@@ -246,7 +246,7 @@ def _tenants(book: Book, pool: str, found: Forecast, rows: Rows) -> list[TenantR
     sharing = {
         tenant: facts.weight
         for tenant, facts in config.tenants.items()
-        if (waiting[tenant] or running[tenant]) and not facts.held
+        if (waiting[tenant] or units[tenant]) and not facts.held
     }
     weights, in_use = sum(sharing.values()), sum(units.values())
     return [

@@ -112,7 +112,7 @@ const LOOKS = {
   preempting: ["warn", "hourglass"], preempted: ["warn", "rotate-cw"], adopted: ["", "link"], late_result: ["mute", "unplug"],
 };
 // A reason that only repeats the event is not said twice.
-const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error"]);
+const PLAIN = new Set(["", "in_order", "placed", "finished", "canceled", "starts_now", "execution_error", "accepted", "rejected", "review"]);
 
 let shown = [];
 // The event of a job as it stands on the page, which may be paused.
