@@ -14,7 +14,7 @@ Asks = tuple[object, ...]
 def asks_of(job: Job) -> Asks:
     """Return all that a job's candidates depend on."""
     offered = job.kind, job.model, job.region, job.labels, job.tools
-    where = job.data_class, job.compute_class, job.tenant, job.workspace
+    where = job.data_class, job.compute_class, job.places, job.tenant, job.workspace
     return *offered, *where, job.by_worker
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.executors.answer import storable_text
 from scheduling.kinds.contract import InvalidPayload, ModelAnswer
 from scheduling.kinds.flow import Flow, flow_of, round_estimate
 from scheduling.kinds.flows.contract import Bounds, Reply, ceiling_hit
@@ -151,7 +152,7 @@ def test_a_tools_definition_names_its_arguments():
     assert told["parameters"]["required"] == ["expression"]
 
 
-texts = st.text(max_size=8)
+texts = st.text(max_size=8).map(storable_text)  # as an executor hands them over
 answers = st.builds(
     answer,
     texts,
