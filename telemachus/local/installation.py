@@ -27,12 +27,9 @@ from telemachus.local.supervisor import SPEAKER, Supervisor
 
 NETWORK_QUEUES = "local-model,simulated"
 CONTROL_THREADS = 2
-PREPARATIONS = (
-    ("migrate", "--noinput", "-v0"),
-    ("collectstatic", "--noinput", "-v0"),
-    ("prices_import",),
-)
-"""What is done, each by a child, before the long-lived processes start."""
+STATIC = ("collectstatic", "--noinput", "-v0")
+ROWS = (("migrate", "--noinput", "-v0"), ("prices_import",))
+"""What is done, each by a child, before the long-lived processes start; `STATIC` beside the others."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -133,9 +130,10 @@ class Installation:
             self._console.write(service.name, "runs")
         own = {"TELEMACHUS_HOME": str(self._home), "PYTHONUNBUFFERED": "1"}
         env = {**os.environ, **urls, **own}
-        for command in PREPARATIONS:
-            if not self._stops:
-                self._manage(env, *command)
+        with self._managing(env, *STATIC):
+            for command in ROWS:
+                with self._managing(env, *command):
+                    pass
         if self._stops:
             return
         self._supervisor = Supervisor(children(self._options, env), write=self._console.write)
@@ -152,11 +150,17 @@ class Installation:
     def _announce(self) -> None:
         self._console.plain(f"telemachus is up: {self._options.address}")
 
-    def _manage(self, env: dict[str, str], *command: str) -> None:
+    @contextmanager
+    def _managing(self, env: dict[str, str], *command: str) -> Iterator[None]:
+        """Run a management command beside the block; it must have ended well at the block's end."""
+        if self._stops:
+            yield
+            return
         argv = (sys.executable, str(BASE_DIR / "manage.py"), *command)
         child = Child(name=command[0], argv=argv, env=env, cwd=BASE_DIR)
         running = Running(child, self._console.write)
         try:
+            yield
             code = running.wait()
         finally:
             running.kill_group()

@@ -87,6 +87,11 @@ class Monkey:
         """How often it has killed."""
         return sum(count for name, count in self.done.items() if name.startswith("kill -9"))
 
+    @property
+    def deeds_done(self) -> int:
+        """How often it has done something to the system's own parts."""
+        return sum(self.done[name] for name in self.deeds)
+
     def strike(self) -> str:
         """Do one deed; return its name."""
         name = self.dice.choice(sorted(self.deeds))

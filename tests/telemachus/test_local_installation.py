@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -280,7 +282,13 @@ def test_a_request_to_stop_while_starting_starts_no_processes(tmp_path, monkeypa
     said = StringIO()
     whole = Installation(Options(web=False), home=tmp_path / "home", console=Console(said))
     monkeypatch.setattr(services, "embedded", lambda: ())
-    monkeypatch.setattr(Installation, "_manage", lambda *_: whole.request_stop())
+
+    @contextmanager
+    def managing(*_: object) -> Iterator[None]:
+        whole.request_stop()
+        yield
+
+    monkeypatch.setattr(Installation, "_managing", managing)
     whole.run()
     assert said.getvalue() == ""
 
