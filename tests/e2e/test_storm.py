@@ -31,11 +31,11 @@ def chat() -> dict:
 
 def test_a_storm_of_refusals_passes_without_a_storm_of_retries(system: System):
     server = ModelServer("m")
-    server.behave(storm(SECONDS))
     try:
         system.seed_by(
             "tests.e2e.seed_storm", server.address, str(SLOTS), str(FLOOR), str(SECONDS / 6)
         )
+        server.behave(storm(SECONDS))
         for tenant in system.keys:
             with system.client(tenant) as client:
                 rows = [chat()] * (JOBS // len(system.keys))
