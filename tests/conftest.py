@@ -1,12 +1,15 @@
 """Shared fixtures. The servers are started by the plugin `tests.services`."""
 
 import os
+from pathlib import Path
 
 import pytest
 from django.db import connections
 from hypothesis import settings as hypothesis_settings
 
 from billing.services.prices import prices_forget
+from telemachus.local.ports import free_port
+from tests.e2e.system import System
 
 # A busy machine is no fault of the code: no example is judged by the clock.
 hypothesis_settings.register_profile("telemachus", deadline=None)
@@ -32,3 +35,15 @@ def _plain_static(settings) -> None:
     """Name static files as they are: the hashed names exist only after `collectstatic`."""
     plain = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
     settings.STORAGES = settings.STORAGES | {"staticfiles": plain}
+
+
+@pytest.fixture(scope="session")
+def ready_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of a whole system, with its servers, schema and prices: to make one takes long."""
+    one = System(home=tmp_path_factory.mktemp("ready") / "home", port=free_port())
+    try:
+        one.start()
+    finally:
+        code = one.stop()
+    assert code == 0, one.tail()
+    return one.home

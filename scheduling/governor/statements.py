@@ -197,6 +197,7 @@ SELECT job::text, state = 'running' FROM stopping
 """  # noqa: S608 (constants)
 
 # A process that holds its lock lives: what must not run twice waits for its answer a while longer.
+# A call is not run again whatever becomes of its caller, so nothing is waited for there.
 # What has no `sent_at` is not sent to workers: its caller has until the end of its lease to take it.
 LOST = """
 WITH silent AS MATERIALIZED (
@@ -214,7 +215,8 @@ WITH silent AS MATERIALIZED (
 SELECT id, fence FROM silent
 WHERE NOT lives OR lease_until < clock_timestamp() AND (
     lease_until < clock_timestamp() - make_interval(secs => %(patience_s)s)
-    OR (SELECT idempotent FROM scheduling_job WHERE id = silent.job_id)
+    OR (SELECT idempotent OR kind = ANY(%(by_caller)s::text[])
+        FROM scheduling_job WHERE id = silent.job_id)
 ) ORDER BY id LIMIT 500
 """
 

@@ -23,12 +23,15 @@ from scheduling.governor.statements import (
     UNCLAIMED,
     WAKE,
 )
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import KINDS, runs_by
 from scheduling.services.settlement import BOOKING_FAULTS, Report, attempts_settle
 from scheduling.tasks.process import LOCK_SPACE
 
 log = logging.getLogger(__name__)
 
 FALL_BACK_AT_ONCE = 200
+BY_CALLER = [name for name in KINDS if runs_by(name) is RunsBy.CALLER]
 SILENT_S = 1.2
 """How long a worker without its lock may be silent before it counts as dead: more than one beat,
 so that one which merely lost its connection has time to come back."""
@@ -122,6 +125,7 @@ def settle_lost(epoch: int) -> int:
         "space": LOCK_SPACE,
         "silent_s": max(0.0, lease_s - SILENT_S),
         "patience_s": (PATIENT_LEASES - 1) * lease_s,
+        "by_caller": BY_CALLER,
     }
     with connection.cursor() as cursor:
         cursor.execute(LOST, silent)

@@ -15,13 +15,12 @@ import time
 
 import httpx
 
-from telemachus.local.ports import free_port
 from tests.chaos.monkey import Monkey
 from tests.chaos.work import Reviewers, jobs, trouble
 from tests.e2e.invariants import VIOLATIONS, violations
 from tests.e2e.scripted_model import ScriptedModel
 from tests.e2e.seed_everything import POLICY
-from tests.e2e.system import System
+from tests.e2e.system import System, system_of
 from tests.scripted_model import OK, ModelServer
 
 SECONDS = float(os.environ.get("CHAOS_SECONDS", "18"))
@@ -62,8 +61,8 @@ def ended(system: System) -> int:
     return system.sql(f"SELECT count(*) FROM scheduling_job WHERE state IN {states}")[0][0]  # noqa: S608
 
 
-def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path):
-    system = System(home=tmp_path / "home", port=free_port())
+def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path, ready_home):
+    system = system_of(ready_home, tmp_path)
     dice = random.Random(SEED)
     misbehaving, playing = ModelServer("m", "m2"), ScriptedModel()
     system.start()

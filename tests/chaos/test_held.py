@@ -20,10 +20,9 @@ import psycopg
 import pytest
 
 from telemachus.local.home import BASE_DIR
-from telemachus.local.ports import free_port
 from tests.chaos.test_chaos import post_until_taken
 from tests.e2e.invariants import violations
-from tests.e2e.system import System
+from tests.e2e.system import System, system_of
 
 RUNS = int(os.environ.get("HELD_RUNS", "5"))
 SEED = int(os.environ.get("HELD_SEED", str(random.randrange(10**6))))
@@ -125,8 +124,8 @@ def one_run(
 
 
 @pytest.mark.slow
-def test_what_is_held_is_what_live_jobs_reserved_after_every_kill(tmp_path: Path):
-    system = System(home=tmp_path / "home", port=free_port())
+def test_what_is_held_is_what_live_jobs_reserved_after_every_kill(tmp_path: Path, ready_home: Path):
+    system = system_of(ready_home, tmp_path)
     dice, killed = random.Random(SEED), Counter[str]()
     system.start()
     checker = Checker(system)

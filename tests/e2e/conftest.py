@@ -1,18 +1,17 @@
-"""A running system shared by the flows of a session."""
+"""A running system for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from telemachus.local.ports import free_port
-from tests.e2e.system import System
+from tests.e2e.system import System, system_of
 
 
 @pytest.fixture
-def system(tmp_path: Path) -> Iterator[System]:
+def system(tmp_path: Path, ready_home: Path) -> Iterator[System]:
     """A system of this test's own; it must stop cleanly."""
-    one = System(home=tmp_path / "home", port=free_port())
+    one = system_of(ready_home, tmp_path)
     try:
         one.start()
         yield one

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import psycopg
 
 from telemachus.local import postgres, valkey
 from telemachus.local.home import BASE_DIR
+from telemachus.local.ports import free_port
 
 READY = "telemachus is up: "
 MANAGE = [sys.executable, str(BASE_DIR / "manage.py")]
@@ -157,6 +159,13 @@ class System:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+def system_of(ready_home: Path, folder: Path) -> System:
+    """Return a system that has not started, whose home in `folder` is a copy of a ready one."""
+    one = System(home=folder / "home", port=free_port())
+    shutil.copytree(ready_home, one.home, symlinks=True)
+    return one
 
 
 def _is_valkey(folder: Path, port: str) -> bool:
