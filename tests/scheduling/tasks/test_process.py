@@ -84,7 +84,9 @@ def test_the_beat_renews_leases_and_keeps_the_process_seen(
     assert until(renewed)
     assert Worker.objects.get().seen_at > timezone.now() - timedelta(minutes=1)
     with connection.cursor() as cursor:
-        cursor.execute(LOST, {"space": LOCK_SPACE, "silent_s": 100, "patience_s": 0, "by_caller": []})
+        cursor.execute(
+            LOST, {"space": LOCK_SPACE, "silent_s": 100, "patience_s": 0, "by_caller": []}
+        )
         assert cursor.fetchall() == []
 
 
