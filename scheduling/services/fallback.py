@@ -34,6 +34,8 @@ from scheduling.core.policy.settings import Candidate
 from scheduling.core.states import JobEvent, JobState, job_move
 from scheduling.core.types import KEY, Reason, Verdict
 from scheduling.events import nudge_on_commit
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 from scheduling.models import Circuit, Decision, Executor, Job
 from scheduling.models.xact import CurrentXact
 from scheduling.selectors.circuits import OPEN, Circuits, circuits_open
@@ -49,7 +51,11 @@ TAKEN = "taken"
 
 def falling_back(jobs: Collection[Job], catalogue: Catalogue) -> set[uuid.UUID]:
     """Return which of deferred jobs look for another model: they are funded, and there is a list."""
-    listed = {job.id for job in jobs if has_list(catalogue.policy, job.model)}
+    listed = {
+        job.id
+        for job in jobs
+        if runs_by(job.kind) is RunsBy.WORKERS and has_list(catalogue.policy, job.model)
+    }
     return listed & holders(listed)
 
 

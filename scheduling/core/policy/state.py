@@ -134,9 +134,12 @@ class PoolState:
         return found
 
     def stranded(self, models: Collection[str]) -> Iterator[Job]:
-        """Yield the startable jobs of these models that open circuits alone keep from a start."""
+        """Yield the startable jobs of these models that open circuits alone keep from a start.
+
+        Not those that their callers run: what model they call is theirs to say.
+        """
         for job, _ in self.order.startable():
-            if job.model not in models or self.candidates(job):
+            if job.model not in models or not job.by_worker or self.candidates(job):
                 continue
             if self.without_candidate(job) is Reason.CIRCUIT_OPEN:
                 yield job
