@@ -106,10 +106,10 @@ class Lever(Endpoint):
 def described(
     operation: str,
     summary: str,
-    request: type[serializers.Serializer[Any]],
+    request: type[serializers.Serializer[Any]] | None,
     response: type[serializers.Serializer[Any]] = AuditSerializer,
 ) -> Any:  # noqa: ANN401 - the framework's decorator
-    """Describe the POST of a lever's class."""
+    """Describe the POST of a class that does something."""
     return extend_schema_view(
         post=extend_schema(
             operation_id=operation,

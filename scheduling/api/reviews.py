@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema, extend_schema_view
+from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api.documents import CURSOR, IDEMPOTENCY, PAGE_SIZE, TENANT, errors, paged
+from scheduling.api.documents import CURSOR, PAGE_SIZE, TENANT, errors, paged
 from scheduling.api.endpoint import Endpoint
+from scheduling.api.levers import described
 from scheduling.api.pagination import PAGE_FILTERS, page
 from scheduling.api.problems import Problem, invalid
 from scheduling.api.scope import tenant_visible
@@ -77,20 +78,6 @@ class RejectSerializer(RemarkSerializer):
     note = serializers.CharField(max_length=LONGEST_NOTE)
 
 
-def _described(
-    operation: str, summary: str, request: type[serializers.Serializer[Any]] | None = None
-) -> Any:  # noqa: ANN401 - the framework's decorator
-    return extend_schema_view(
-        post=extend_schema(
-            operation_id=operation,
-            summary=summary,
-            parameters=[IDEMPOTENCY],
-            request=request,
-            responses={200: JobSerializer, **errors(400, 401, 403, 404, 409, 415, 503)},
-        )
-    )
-
-
 class Reviews(Endpoint):
     """What waits for a review."""
 
@@ -139,7 +126,9 @@ class ReviewDeed(Endpoint):
         return write(request, job.workspace_id, act)
 
 
-@_described("reviews_claim", "Take a review, so that nobody else judges it meanwhile")
+@described(
+    "reviews_claim", "Take a review, so that nobody else judges it meanwhile", None, JobSerializer
+)
 class ClaimReview(ReviewDeed):
     """Takes a review."""
 
@@ -148,7 +137,7 @@ class ClaimReview(ReviewDeed):
         return lambda job_id, who, now: review_claim(job_id=job_id, reviewer=who, now=now)
 
 
-@_described("reviews_release", "Give back a review that one has taken")
+@described("reviews_release", "Give back a review that one has taken", None, JobSerializer)
 class ReleaseReview(ReviewDeed):
     """Gives a review back."""
 
@@ -157,7 +146,7 @@ class ReleaseReview(ReviewDeed):
         return lambda job_id, who, now: review_release(job_id=job_id, reviewer=who, now=now)
 
 
-@_described("reviews_accept", "Accept a job's work", RemarkSerializer)
+@described("reviews_accept", "Accept a job's work", RemarkSerializer, JobSerializer)
 class AcceptReview(ReviewDeed):
     """Accepts a job's work."""
 
@@ -168,7 +157,7 @@ class AcceptReview(ReviewDeed):
         return partial(_judge, Judgement(verdict=WorkOutcome.ACCEPTED, note=note))
 
 
-@_described("reviews_reject", "Reject a job's work, saying why", RejectSerializer)
+@described("reviews_reject", "Reject a job's work, saying why", RejectSerializer, JobSerializer)
 class RejectReview(ReviewDeed):
     """Rejects a job's work."""
 

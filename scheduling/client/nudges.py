@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 import redis
@@ -26,12 +25,7 @@ class Nudges:
         self._try(self._subscribe)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._subscription is not None:
             with contextlib.suppress(redis.RedisError, OSError):
                 self._subscription.close()

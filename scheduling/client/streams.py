@@ -5,7 +5,6 @@ without being closed gives its slot back when it is collected.
 """
 
 import contextlib
-from types import TracebackType
 from typing import Any, Self
 
 from scheduling.client.outcomes import told_usage
@@ -61,12 +60,7 @@ class HeldStream(_Held):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -99,12 +93,7 @@ class HeldAsyncStream(_Held):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
