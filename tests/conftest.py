@@ -11,8 +11,10 @@ from billing.services.prices import prices_forget
 from telemachus.local.ports import free_port
 from tests.e2e.system import System
 
-# A busy machine is no fault of the code: no example is judged by the clock.
-hypothesis_settings.register_profile("telemachus", deadline=None)
+# A busy machine is no fault of the code: no example is judged by the clock. The test command draws
+# the same examples each time; new ones are looked for with --hypothesis-profile=search.
+hypothesis_settings.register_profile("telemachus", deadline=None, derandomize=True)
+hypothesis_settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis_settings.load_profile("telemachus")
 
 

@@ -28,7 +28,7 @@ from telemachus.local.supervisor import SPEAKER, Supervisor
 NETWORK_QUEUES = "local-model,simulated"
 CONTROL_THREADS = 2
 STATIC = ("collectstatic", "--noinput", "-v0")
-ROWS = (("migrate", "--noinput", "-v0"), ("prices_import",))
+ROWS = (("migrate", "--noinput", "-v0"), ("prices_import", "--skip-checks"))
 """What is done, each by a child, before the long-lived processes start; `STATIC` beside the others."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 

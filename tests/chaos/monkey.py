@@ -19,10 +19,15 @@ FROZEN_S = (0.5, 5.0)
 
 @dataclass
 class Monkey:
-    """Does `deeds` by draw; `done` counts them by name."""
+    """Does each deed of `first`, then `deeds` by draw; `done` counts them by name."""
 
     system: System
     dice: random.Random
+    first: list[str] = field(
+        default_factory=lambda: [
+            f"kill -9 {part}" for part in ("worker", "governor", "valkey", "postgres")
+        ]
+    )
     done: Counter[str] = field(default_factory=Counter)
     _extra: dict[str, subprocess.Popen] = field(default_factory=dict)
 
@@ -87,19 +92,15 @@ class Monkey:
         """How often it has killed."""
         return sum(count for name, count in self.done.items() if name.startswith("kill -9"))
 
-    @property
-    def deeds_done(self) -> int:
-        """How often it has done something to the system's own parts."""
-        return sum(self.done[name] for name in self.deeds)
-
     def strike(self) -> str:
         """Do one deed; return its name."""
-        name = self.dice.choice(sorted(self.deeds))
+        name = self.first[0] if self.first else self.dice.choice(sorted(self.deeds))
         try:
             self.deeds[name]()
         except (ProcessLookupError, AssertionError, ValueError, FileNotFoundError):
             return ""  # it is down already and on its way back
         self.done[name] += 1
+        self.first = self.first[1:]
         self.keep_extras()
         return name
 
