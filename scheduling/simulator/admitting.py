@@ -1,0 +1,253 @@
+"""Admission in a run: the facts gathered from its state, the core's verdict, and what follows.
+
+A job is judged as it arrives. The backlog counts the jobs that were let in or deferred and have not
+started yet: of its workspace, of its tenant (whose own cap counts where it is less than the policy's)
+and in all. What is deferred is judged again as what it waits for changes: as its tenant's budgets
+have more room, as a window begins, as a circuit may be tried. Of one tenant the oldest come first,
+`AT_ONCE` at a time, and those that are deferred again are not told of again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any
+
+from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts, Quota, admit
+from scheduling.core.policy.fallback import has_list
+from scheduling.core.types import ClassRule, Reason, Verdict
+from scheduling.simulator.money import plain
+from scheduling.simulator.runs import Run, Stage
+from scheduling.simulator.scenario import SimJob
+from scheduling.simulator.table import Table
+
+AT_ONCE = 200
+
+
+def arrive(table: Table, job: SimJob) -> None:
+    """Take in a job that is submitted now, and judge it."""
+    table.arrivals += 1
+    run = table.world.entered(job, table.arrivals)
+    table.runs[job.id] = run
+    table.tally.arrived(run)
+    lost = _tie(table, run)
+    if lost:
+        table.close(run, "canceled", Reason.DEPENDENCY, {"on": lost})
+        return
+    _judge(table, run, is_new=True)
+    if job.deadline is not None and run.stage is not Stage.ENDED:
+        table.agenda.plan(job.deadline, partial(_expire, table, run))
+
+
+def readmit(table: Table) -> None:
+    """Judge the deferred jobs anew of the tenants of whose budgets or circuits something changed."""
+    tenants = sorted(table.returning)
+    table.returning.clear()
+    for tenant in tenants:
+        for run in list(table.deferred.get(tenant, {}).values())[:AT_ONCE]:
+            _judge(table, run, is_new=False)
+
+
+def _tie(table: Table, run: Run) -> str:
+    """Let a job wait for those that it comes after; return one that it waits for in vain."""
+    for name in dict.fromkeys(run.job.after):
+        done = table.ended.get(name)
+        if done is None:
+            run.open_after += 1
+            table.tied.setdefault(name, []).append(run)
+        elif not done:
+            return name
+    return ""
+
+
+def _judge(table: Table, run: Run, *, is_new: bool) -> None:
+    facts = _facts(table, run, is_new=is_new)
+    answer = _unable(table, run) or admit(facts)
+    told: dict[str, Any] = {}
+    if answer.verdict in (Verdict.ADMITTED, Verdict.QUEUED):
+        refused = table.purse.refuse(run, run.core.model)
+        if refused is not None:
+            facts = replace(facts, refusals=(refused,))
+            answer, told = admit(facts), _budget_facts(refused)
+    if answer.verdict is Verdict.DENIED:
+        _deny(table, run, answer, told or _denial_facts(facts, answer, run))
+    elif answer.verdict is Verdict.DEFERRED:
+        _defer(table, run, answer, told)
+    else:
+        _let_in(table, run, answer, facts)
+
+
+def _facts(table: Table, run: Run, *, is_new: bool) -> Facts:
+    world, policy = table.world, table.world.policy
+    rule = world.rules[run.core.class_name]
+    return Facts(
+        now=table.now,
+        cost=run.core.cost,
+        most=world.most(run),
+        unpriced_model=table.purse.unpriced(run.core.model),
+        quota=_quota(table, run, rule),
+        backlogs=_backlogs(table, run) if is_new else (),
+        sheddable=rule.sheddable,
+        shed_share=policy.backlog.shed_share,
+        circuit_until=_circuit_until(table, run),
+        deadline=run.job.deadline,
+        tenant_held=run.job.tenant in world.held,
+        open_dependencies=run.open_after,
+        starts_now=_starts_now(table, run),
+    )
+
+
+def _backlogs(table: Table, run: Run) -> tuple[Backlog, ...]:
+    caps, tenant, waiting = table.world.policy.backlog, run.job.tenant, table.waiting
+    own = table.world.tenants[tenant].backlog_cap if tenant in table.world.tenants else None
+    of_tenant = caps.tenant if own is None else min(own, caps.tenant)
+    return (
+        Backlog(scope="workspace", waiting=waiting.get(run.core.workspace, 0), cap=caps.workspace),
+        Backlog(scope="tenant", waiting=waiting.get(tenant, 0), cap=of_tenant),
+        Backlog(scope="all", waiting=waiting.get("", 0), cap=caps.total),
+    )
+
+
+def _quota(table: Table, run: Run, rule: ClassRule) -> Quota | None:
+    """Return what the workspace has of a class that has a quota; few have one."""
+    if rule.quota is None:
+        return None
+    alike = (
+        one
+        for one in table.runs.values()
+        if one is not run
+        and one.core.class_name == rule.name
+        and one.core.workspace == run.core.workspace
+    )
+    return Quota(class_name=rule.name, used=sum(1 for _ in alike), most=rule.quota)
+
+
+def _unable(table: Table, run: Run) -> Answer | None:
+    """Refuse work that no executor of the pool could ever run, or nobody review."""
+    world = table.world
+    able = world.is_able(run.core, run.pool)
+    if able and (not run.job.review_s or world.is_able(world.review(run), run.pool)):
+        return None
+    what = "review it" if able else "run it within what it asks for"
+    return Answer(
+        verdict=Verdict.DENIED,
+        reason=Reason.NO_EXECUTOR,
+        sentence=f"No executor of pool {run.pool} can {what}; add one to the scenario.",
+    )
+
+
+def _circuit_until(table: Table, run: Run) -> float | None:
+    """Return when the first of the job's circuits may be tried, where all are open and no model
+    may stand in."""
+    world = table.world
+    if not world.circuits or has_list(world.policy, run.job.model):
+        return None
+    ends = [world.rests_until(one, run.core.model) for one in world.able(run.core, run.pool)]
+    return min(ends) if ends and -inf not in ends else None
+
+
+def _starts_now(table: Table, run: Run) -> bool:
+    """Tell whether nothing waits, and units and a slot are free."""
+    state, job = table.world.states[run.pool], run.core
+    taken = table.starting.get(run.pool)
+    count, units = taken or (0, 0)
+    if run.paused or len(state.order) > count or job.cost + units > state.free(job.class_name):
+        return False
+    if any(state.limits.is_full(key) for key in job.limits):
+        return False
+    slots = sum(one.slots - state.busy.get(one.id, 0) for one in state.candidates(job))
+    return count < slots
+
+
+def _deny(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> None:
+    if answer.reason is Reason.SHED:
+        table.purse.total.avoided += table.purse.estimate(run, run.core.model)
+        table.close(run, "shed", answer.reason, told)
+    else:
+        table.close(run, "denied", answer.reason, told)
+
+
+def _denial_facts(facts: Facts, answer: Answer, run: Run) -> dict[str, Any]:
+    """Return the plain values that a refusal speaks of."""
+    told: dict[str, Any] = {"sentence": answer.sentence}
+    if answer.reason in (Reason.SHED, Reason.BACKLOG_FULL):
+        full = next(one for one in facts.backlogs if one.waiting >= _cap(one, facts))
+        told |= {"scope": full.scope, "waiting": full.waiting, "limit": _cap(full, facts)}
+        told["retry_at"] = answer.retry_at
+    elif answer.reason is Reason.NEVER_FITS:
+        told |= {"need": facts.cost, "most": facts.most}
+    elif answer.reason is Reason.DEADLINE:
+        told["deadline"] = facts.deadline
+    elif answer.reason is Reason.UNPRICED_MODEL:
+        told["model"] = facts.unpriced_model
+    elif answer.reason is Reason.CLASS_QUOTA and facts.quota is not None:
+        told |= {"used": facts.quota.used, "limit": facts.quota.most}
+    else:
+        told |= {"pool": run.pool, "model": run.core.model, "labels": sorted(run.core.labels)}
+    return told
+
+
+def _cap(backlog: Backlog, facts: Facts) -> int:
+    sheds = facts.sheddable and backlog.scope == "all"
+    return int(backlog.cap * facts.shed_share) if sheds else backlog.cap
+
+
+def _budget_facts(refused: BudgetRefusal) -> dict[str, Any]:
+    return {
+        "dimension": refused.dimension,
+        "budget": refused.scope,
+        "limit": plain(refused.limit),
+        "spent": plain(refused.spent),
+        "held": plain(refused.held),
+        "need": plain(refused.estimate),
+        "until": refused.window_ends_at,
+    }
+
+
+def _defer(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> None:
+    """Let a job wait for admission; tell of it once."""
+    tenant = run.job.tenant
+    was = run.stage is Stage.DEFERRED
+    run.stage = Stage.DEFERRED
+    table.deferred.setdefault(tenant, {})[run.seq] = run
+    if answer.retry_at is not None and answer.reason is Reason.CIRCUIT_OPEN:
+        table.agenda.plan(answer.retry_at, partial(table.returning.add, tenant))
+    if was:
+        return
+    if not run.is_counted:
+        table.count_waiting(run, 1)
+    facts = dict(told) or {"until": answer.retry_at, "model": run.core.model}
+    table.log.job("deferred", run, answer.reason, {"facts": facts})
+
+
+def _let_in(table: Table, run: Run, answer: Answer, facts: Facts) -> None:
+    """Queue a funded job, or mark what it waits for."""
+    if run.stage is Stage.DEFERRED:
+        del table.deferred[run.job.tenant][run.seq]
+    if not run.is_counted:
+        table.count_waiting(run, 1)
+    if run.open_after:
+        run.stage = Stage.TIED
+        more = {"facts": {"after": list(run.job.after), "open": run.open_after}}
+        table.log.job("queued", run, Reason.DEPENDENCY, more)
+        return
+    state = table.world.states[run.pool]
+    told = {"need": run.core.cost, "free": state.free(run.core.class_name)}
+    table.queue_up(run)
+    if answer.reason is Reason.TENANT_HELD:
+        more = {"facts": {"tenant": run.job.tenant}}
+        table.log.job("queued", run, answer.reason, more)
+        table.log.job("held", run, answer.reason, more)
+        return
+    if facts.starts_now:
+        taken = table.starting.setdefault(run.pool, [0, 0])
+        taken[0] += 1
+        taken[1] += run.core.cost
+    table.tell_place(run, answer.verdict.value, answer.reason, told)
+
+
+def _expire(table: Table, run: Run) -> None:
+    """End a job that still waits at its deadline; what runs is let end, what is reviewed met it."""
+    if run.stage in (Stage.LIVE, Stage.ENDED) or run.in_review:
+        return
+    table.close(run, "expired", Reason.DEADLINE, {"deadline": run.job.deadline})

@@ -1,0 +1,189 @@
+"""Plays a scenario through the core that decides in production, under an imaginary clock.
+
+Theory. Next-event simulation (Law, "Simulation Modeling and Analysis"): the clock jumps from one
+instant at which something happens to the next. At one instant all ends are applied, then what time
+brings (retries, circuits, windows, deadlines), then levers, then what may be admitted anew, then
+arrivals; then one cycle runs a pool. What that lets yield to a higher class makes room, and the
+cycle runs again. Ends that fall on the instant at which they were placed (work of no duration) are
+an instant of their own.
+
+The result depends on the scenario and its seed alone: nothing is read off a clock, and dice are
+thrown in the order of events.
+"""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from functools import partial
+from math import inf, isfinite
+from random import Random
+from typing import Any
+
+from scheduling.core.policy.cycle import run as run_cycle
+from scheduling.core.policy.preempting import preempting
+from scheduling.core.policy.state import PoolState
+from scheduling.core.types import REVIEWS
+from scheduling.simulator.admitting import arrive, readmit
+from scheduling.simulator.course import finish_try, make_room
+from scheduling.simulator.faults import switch_stranded
+from scheduling.simulator.foresight import Foresight
+from scheduling.simulator.levers import pull
+from scheduling.simulator.log import Log, Take
+from scheduling.simulator.money import Balance, Purse
+from scheduling.simulator.runs import Run
+from scheduling.simulator.scenario import Scenario, SimJob
+from scheduling.simulator.summary import Tally
+from scheduling.simulator.table import Table
+from scheduling.simulator.world import World
+
+
+def play(scenario: Scenario, take: Take) -> dict[str, Any]:
+    """Play a scenario; hand each event to `take`, the summary last, and return the summary."""
+    table = _laid(scenario, take)
+    levers, arrivals = iter(scenario.levers), scenario.arrivals()
+    lever, job = next(levers, None), next(arrivals, None)
+    until = inf if scenario.until is None else scenario.until
+    while True:
+        now = table.agenda.next_at()
+        if lever is not None and lever.at < now:
+            now = lever.at
+        if job is not None and job.at < now:
+            now = job.at
+        if now == inf or now > until:
+            break
+        _begin(table, now)
+        while lever is not None and lever.at <= now:
+            pull(table, lever)
+            lever = next(levers, None)
+        if table.returning:
+            readmit(table)
+        job = _arrive(table, job, arrivals)
+        _place(table)
+    summary = _summary(table)
+    take(summary)
+    return summary
+
+
+def _laid(scenario: Scenario, take: Take) -> Table:
+    """Return the table of a scenario at second 0."""
+    world = World(scenario)
+    table = Table(
+        scenario=scenario,
+        log=Log(take, scenario.policy.number),
+        world=world,
+        purse=Purse.of(scenario),
+        tally=Tally(world.held),
+        foresight=Foresight(),
+        dice=Random(scenario.seed),  # noqa: S311 (spreads retries, guards nothing)
+    )
+    for pool in scenario.pools:
+        table.tally.set_units(pool.id, pool.budget, 0.0)
+    for balances in table.purse.balances.values():
+        for balance in balances:
+            _plan_window(table, balance)
+    return table
+
+
+def _plan_window(table: Table, balance: Balance) -> None:
+    if balance.ends_at is not None:
+        table.agenda.plan(balance.ends_at, partial(_next_window, table, balance))
+
+
+def _next_window(table: Table, balance: Balance) -> None:
+    balance.turn_to(table.now)
+    table.returning.add(balance.tenant)
+    _plan_window(table, balance)
+
+
+def _begin(table: Table, now: float) -> None:
+    """Move to the next instant, and apply its ends and timers."""
+    table.now = now
+    table.log.at(now)
+    table.touched.clear()
+    table.starting.clear()
+    for run in table.agenda.ends(now):
+        finish_try(table, run)
+    for action in table.agenda.timers(now):
+        action()
+
+
+def _arrive(table: Table, job: SimJob | None, rest: Iterator[SimJob]) -> SimJob | None:
+    """Take in the jobs of this instant; return the first that comes later."""
+    while job is not None and job.at <= table.now:
+        arrive(table, job)
+        job = next(rest, None)
+    return job
+
+
+# --- placing ------------------------------------------------------------------------------
+
+
+def _place(table: Table) -> None:
+    """Run a cycle for each pool in which something may start."""
+    if table.world.circuits:
+        switch_stranded(table)
+    states = table.world.states
+    pools = states if table.world.is_linked else table.touched
+    for pool in sorted(pools):
+        state = states[pool]
+        if not len(state.order):
+            continue
+        _cycle(table, state)
+        if state.policy.preemption.enabled:
+            _preempt(table, state)
+        if isfinite(state.opens_at):
+            table.agenda.plan(state.opens_at, partial(table.touched.add, pool))
+
+
+def _cycle(table: Table, state: PoolState) -> None:
+    for placement in run_cycle(state, table.now).placements:
+        table.start(table.runs[placement.spot.job.id], placement)
+
+
+def _preempt(table: Table, state: PoolState) -> None:
+    """Let running work make room for a higher class, as often as there is any that may."""
+    while True:
+        may_yield = {run.job.id: run.preemptions for run in _yielding(table, state)}
+        due = preempting(state, table.now, yielding=may_yield, stopping=())
+        if not due:
+            break
+        for one in due:
+            for live in one.victims:
+                make_room(table, table.runs[live.job_id], one.job.id, one.job.class_name)
+        _cycle(table, state)
+    _look_again(table, state, may_yield)
+
+
+def _yielding(table: Table, state: PoolState) -> Iterator[Run]:
+    """Yield what may be stopped: work that leaves a checkpoint or may run twice.
+
+    Work of several steps yields by itself: its next step stands in the order.
+    """
+    for live in state.live.values():
+        run = table.runs[live.job_id]
+        can_stop = run.job.checkpoints or run.job.idempotent
+        if can_stop and run.job.steps == 1 and live.class_name != REVIEWS.name:
+            yield run
+
+
+def _look_again(table: Table, state: PoolState, may_yield: dict[str, int]) -> None:
+    """Come back when the next of what runs has run for so long that it may be preempted."""
+    least = state.policy.preemption.min_run_s
+    times = (table.runs[name].began + least for name in may_yield)
+    at = min((one for one in times if one > table.now), default=inf)
+    if isfinite(at) and len(state.order):
+        table.agenda.plan(at, partial(table.touched.add, state.pool.id))
+
+
+def _summary(table: Table) -> dict[str, Any]:
+    tally, total = table.tally, table.purse.total
+    idle_s = max(0.0, tally.unit_seconds(tally.ended_at) - tally.used_s)
+    price = table.scenario.prices.unit_second
+    total.unallocated = price * Decimal(str(round(idle_s, 6))) if price else total.unallocated
+    return {
+        "event": "summary",
+        "name": table.scenario.name,
+        **tally.told(table.world.weights),
+        "eta": table.foresight.score(),
+        "cost": total.told(),
+        "counts": table.log.counts,
+    }

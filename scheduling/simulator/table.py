@@ -1,0 +1,200 @@
+"""Everything that a run in progress consists of, and the moves that all of its rules share.
+
+A job enters, stands in the order or leaves it, starts, and ends for good. What waits for a job to be
+done is queued as that is so, and canceled where it never will be.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from scheduling.core.types import Job, Placement, Reason
+from scheduling.simulator.agenda import Agenda
+from scheduling.simulator.foresight import Foresight
+from scheduling.simulator.log import Log
+from scheduling.simulator.money import Crossed, Purse, plain
+from scheduling.simulator.runs import Run, Stage
+from scheduling.simulator.scenario import Scenario
+from scheduling.simulator.summary import Tally
+from scheduling.simulator.world import World
+
+NO_FACTS: Mapping[str, Any] = {}
+
+
+@dataclass(slots=True, kw_only=True)
+class Table:
+    """A run in progress. `now` is in seconds from its beginning.
+
+    `runs` are the jobs that have not ended, by id; `ended` tells of those that have whether they
+    were done; `tied` lists the jobs that wait for one to be done. `touched` are the pools in which
+    something may start now; `returning` the tenants whose deferred jobs may be let in now.
+    """
+
+    scenario: Scenario
+    log: Log
+    world: World
+    purse: Purse
+    tally: Tally
+    foresight: Foresight
+    dice: Random
+    agenda: Agenda = field(default_factory=Agenda)
+    now: float = 0.0
+    arrivals: int = 0
+    runs: dict[str, Run] = field(default_factory=dict)
+    ended: dict[str, bool] = field(default_factory=dict)
+    tied: dict[str, list[Run]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    deferred: dict[str, dict[int, Run]] = field(default_factory=dict)
+    returning: set[str] = field(default_factory=set)
+    starting: dict[str, list[int]] = field(default_factory=dict)
+    """What is let in to start at this instant, by pool: jobs and units."""
+    waiting: dict[str, int] = field(default_factory=dict)
+    """How many jobs wait, in all ("") and by tenant and workspace."""
+
+    # --- the order ------------------------------------------------------------------------
+
+    def queue_up(self, run: Run, core: Job | None = None) -> None:
+        """Let a job stand in its pool's order, unless it is paused."""
+        run.stage = Stage.QUEUED
+        if core is not None:
+            run.core = core
+        if run.paused:
+            return
+        self.world.states[run.pool].wait(self.standing(run))
+        self.tally.waits(run.job.tenant, 1)
+        self.foresight.came(run)
+        self.touched.add(run.pool)
+
+    def standing(self, run: Run) -> Job:
+        """Return the job as it stands in the order: its work, or its review."""
+        return self.world.review(run) if run.in_review else run.core
+
+    def step_out(self, run: Run) -> None:
+        """Take a job out of the order, if it stands there."""
+        if self.world.states[run.pool].leave(run.job.id) is not None:
+            self.tally.waits(run.job.tenant, -1)
+            self.foresight.left(run)
+            self.touched.add(run.pool)
+
+    def start(self, run: Run, placement: Placement) -> None:
+        """Begin what the core has placed."""
+        now = self.now
+        run.stage, run.placement, run.began = Stage.LIVE, placement, now
+        run.fence += 1
+        run.placements += 1
+        spot = placement.spot
+        self.tally.charged(run.job.tenant, spot.job.charge)
+        self.tally.waits(run.job.tenant, -1)
+        self.foresight.placed(run, placement)
+        self.agenda.end(now + run.left_s(), run)
+        self.log.job("placed", run, placement.reason, _placed(placement))
+        if run.started_at is None:
+            run.started_at = now
+            self.count_waiting(run, -1)
+            self.log.job("started", run, placement.reason, {"executor": placement.executor})
+
+    def count_waiting(self, run: Run, count: int) -> None:
+        """Count a job among those that wait for their first start, or out of them."""
+        waiting, run.is_counted = self.waiting, count > 0
+        for name in ("", run.job.tenant, run.core.workspace):
+            waiting[name] = waiting.get(name, 0) + count
+
+    # --- ends -----------------------------------------------------------------------------
+
+    def close(
+        self, run: Run, event: str, reason: Reason, facts: Mapping[str, Any] = NO_FACTS
+    ) -> None:
+        """End a job for good, and cancel what waits for it in vain."""
+        falling = deque([(run, event, reason, facts)])
+        while falling:
+            one, what, why, told = falling.popleft()
+            falling.extend(
+                (other, "canceled", Reason.DEPENDENCY, {"on": one.job.id})
+                for other in self._end(one, what, why, told)
+            )
+
+    def _end(self, run: Run, event: str, reason: Reason, facts: Mapping[str, Any]) -> list[Run]:
+        """End one job; return the jobs that can never run now."""
+        done = event == "finished"
+        if run.stage is Stage.DEFERRED:
+            self.deferred[run.job.tenant].pop(run.seq, None)
+        elif run.stage is Stage.QUEUED:
+            self.step_out(run)
+        if run.is_counted:
+            self.count_waiting(run, -1)
+        run.stage = Stage.ENDED
+        run.fence += 1
+        if self.purse.release(run):
+            self.returning.add(run.job.tenant)
+        self.runs.pop(run.job.id, None)
+        self.ended[run.job.id] = done
+        self.log.job(event, run, reason, self._ending(run, facts, done=done))
+        return self._tell_tied(run.job.id, done=done)
+
+    def _ending(self, run: Run, facts: Mapping[str, Any], *, done: bool) -> dict[str, Any]:
+        told: dict[str, Any] = {"class": run.core.class_name}
+        if done:
+            told["waited_s"] = round(self.tally.done(run, self.now), 6)
+            self.foresight.finished(run, self.now)
+        if run.started_at is not None:
+            told["ran_s"] = round(run.ran_s, 6)
+        told["incurred"] = plain(run.incurred)
+        told["wasted"] = plain(run.wasted)
+        if facts:
+            told["facts"] = dict(facts)
+        return told
+
+    def _tell_tied(self, job_id: str, *, done: bool) -> list[Run]:
+        waiting = self.tied.pop(job_id, None)
+        if waiting is None:
+            return []
+        waiting = [one for one in waiting if one.stage is not Stage.ENDED]
+        if not done:
+            return waiting
+        for one in waiting:
+            one.open_after -= 1
+            if not one.open_after and one.stage is Stage.TIED:
+                self.queue_up(one)
+                self.tell_place(one, "queued", Reason.IN_ORDER, {"after": list(one.job.after)})
+        return []
+
+    # --- telling --------------------------------------------------------------------------
+
+    def tell_place(self, run: Run, event: str, reason: Reason, facts: dict[str, Any]) -> None:
+        """Tell of a job that stands in the order its place and when it should be done."""
+        place, eta_s = self.foresight.told(run, self.world.states[run.pool], self.now)
+        more: dict[str, Any] = {}
+        if place is not None:
+            more["place"] = place
+        if eta_s is not None:
+            more["eta_s"] = round(eta_s, 3)
+        self.log.job(event, run, reason, more | {"facts": facts})
+
+    def crossed(self, marks: list[Crossed]) -> None:
+        """Tell of the shares of budgets that were reached."""
+        for one in marks:
+            balance = one.balance
+            facts = {
+                "dimension": balance.dimension,
+                "mark": one.mark,
+                "limit": plain(balance.limit),
+                "spent": plain(balance.spent),
+                "window": balance.rule.window,
+            }
+            more = {"tenant": balance.tenant, "reason": Reason.BUDGET.value, "facts": facts}
+            self.log.other("budget_crossed", more)
+
+
+def _placed(placement: Placement) -> dict[str, Any]:
+    spot = placement.spot
+    return {
+        "executor": placement.executor,
+        "turn": spot.turn,
+        "class": spot.class_name,
+        "cost": spot.job.cost,
+        "charge": spot.job.charge,
+        "free_before": placement.free_before,
+        "free_after": placement.free_after,
+    }
