@@ -243,7 +243,8 @@ def _let_in(table: Table, run: Run, answer: Answer, facts: Facts) -> None:
         taken = table.starting.setdefault(run.pool, [0, 0])
         taken[0] += 1
         taken[1] += run.core.cost
-    table.tell_place(run, answer.verdict.value, answer.reason, told)
+    verdict = answer.verdict.value
+    table.tell_place(run, verdict, answer.reason, told, starts_now=facts.starts_now)
 
 
 def _expire(table: Table, run: Run) -> None:

@@ -53,6 +53,7 @@ def stop(table: Table, run: Run) -> Placement:
     run.placement = None
     run.fence += 1
     run.ran_s += seconds
+    table.foresight.stopped(run, placement.spot.job)
     cost = placement.spot.job.cost
     if cost:
         table.tally.worked(run.job.tenant, cost, seconds, table.now)
@@ -115,7 +116,7 @@ def book_capacity(
 
 def _worked(table: Table, run: Run, placement: Placement, seconds: float) -> None:
     """Go on with the next step or the review of work that is done, or finish it."""
-    table.world.limits.succeeded(table.world.provider(placement.executor), table.now)
+    _succeeded(table, placement)
     _heard_success(table, placement)
     book(table, run, placement, seconds, good=True)
     table.foresight.learn(run, seconds)
@@ -133,6 +134,13 @@ def _worked(table: Table, run: Run, placement: Placement, seconds: float) -> Non
         table.queue_up(run)
     else:
         table.close(run, "finished", Reason.FINISHED)
+
+
+def _succeeded(table: Table, placement: Placement) -> None:
+    """Count a success in its provider's retry budget, and let that forget what is over."""
+    provider = table.world.provider(placement.executor)
+    table.world.limits.succeeded(provider, table.now)
+    table.world.limits.retries[provider].used(table.now)
 
 
 def _heard_success(table: Table, placement: Placement) -> None:

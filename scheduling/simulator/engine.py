@@ -66,16 +66,24 @@ def play(scenario: Scenario, take: Take) -> dict[str, Any]:
 def _laid(scenario: Scenario, take: Take) -> Table:
     """Return the table of a scenario at second 0."""
     world = World(scenario)
+    runs: dict[str, Run] = {}
     table = Table(
+        runs=runs,
         scenario=scenario,
         log=Log(take, scenario.policy.number),
         world=world,
         purse=Purse.of(scenario),
         tally=Tally(world.held),
-        foresight=Foresight(),
+        foresight=Foresight(
+            job_count=scenario.job_count,
+            default_s=world.policy.default_expected_s,
+            runs=runs,
+            weights=world.weights,
+        ),
         dice=Random(scenario.seed),  # noqa: S311 (spreads retries, guards nothing)
     )
     for pool in scenario.pools:
+        table.foresight.open(pool.id, [rule.name for rule in world.policy.classes])
         table.tally.set_units(pool.id, pool.budget, 0.0)
     for balances in table.purse.balances.values():
         for balance in balances:

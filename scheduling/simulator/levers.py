@@ -92,7 +92,6 @@ def _weight(table: Table, lever: Lever) -> None:
     for pool, state in table.world.states.items():
         state.set_weight(tenant, weight)
         table.touched.add(pool)
-    table.foresight.weigh(tenant, weight)
     _told(table, lever, {"before": before, "after": weight})
     if tenant in table.world.held:
         _unhold(table, lever)
@@ -109,7 +108,9 @@ def _workflow_cost(table: Table, lever: Lever) -> None:
             charge = recharged(world.policy, run.core, cost)
             run.core = replace(run.core, cost=cost, charge=charge)
     for pool, state in world.states.items():
+        before = {run.job.id: state.order.get(run.job.id) for run in mine}
         state.recost(lever.tenant, name, cost, fixed=fixed)
+        table.recosted(before, state)
         table.touched.add(pool)
     _told(table, lever, {"cost": cost, "jobs": len(mine) - len(fixed)})
 

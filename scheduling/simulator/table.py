@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job, Placement, Reason
 from scheduling.simulator.agenda import Agenda
 from scheduling.simulator.foresight import Foresight
@@ -62,9 +63,10 @@ class Table:
             run.core = core
         if run.paused:
             return
-        self.world.states[run.pool].wait(self.standing(run))
+        job = self.standing(run)
+        self.world.states[run.pool].wait(job)
         self.tally.waits(run.job.tenant, 1)
-        self.foresight.came(run)
+        self.foresight.came(run, job)
         self.touched.add(run.pool)
 
     def standing(self, run: Run) -> Job:
@@ -73,10 +75,20 @@ class Table:
 
     def step_out(self, run: Run) -> None:
         """Take a job out of the order, if it stands there."""
-        if self.world.states[run.pool].leave(run.job.id) is not None:
+        job = self.world.states[run.pool].leave(run.job.id)
+        if job is not None:
             self.tally.waits(run.job.tenant, -1)
-            self.foresight.left(run)
+            self.foresight.left(run, job)
             self.touched.add(run.pool)
+
+    def recosted(self, before: Mapping[str, Job | None], state: PoolState) -> None:
+        """Let estimates know the new costs of jobs that stand, or stood, in the order."""
+        for job_id, old in before.items():
+            new = state.order.get(job_id)
+            if old is not None:
+                self.foresight.left(self.runs[job_id], old)
+            if new is not None:
+                self.foresight.came(self.runs[job_id], new)
 
     def start(self, run: Run, placement: Placement) -> None:
         """Begin what the core has placed."""
@@ -87,7 +99,7 @@ class Table:
         spot = placement.spot
         self.tally.charged(run.job.tenant, spot.job.charge)
         self.tally.waits(run.job.tenant, -1)
-        self.foresight.placed(run, placement)
+        self.foresight.placed(run, spot.job)
         self.agenda.end(now + run.left_s(), run)
         self.log.job("placed", run, placement.reason, _placed(placement))
         if run.started_at is None:
@@ -162,9 +174,18 @@ class Table:
 
     # --- telling --------------------------------------------------------------------------
 
-    def tell_place(self, run: Run, event: str, reason: Reason, facts: dict[str, Any]) -> None:
+    def tell_place(
+        self,
+        run: Run,
+        event: str,
+        reason: Reason,
+        facts: dict[str, Any],
+        *,
+        starts_now: bool = False,
+    ) -> None:
         """Tell of a job that stands in the order its place and when it should be done."""
-        place, eta_s = self.foresight.told(run, self.world.states[run.pool], self.now)
+        state = self.world.states[run.pool]
+        place, eta_s = self.foresight.told(run, state, self.now, starts_now=starts_now)
         more: dict[str, Any] = {}
         if place is not None:
             more["place"] = place
