@@ -25,7 +25,7 @@ class Recent:
     def add(self, value: float) -> None:
         """Take in a value for the oldest of too many."""
         values = self.values
-        if len(values) == LAST_RUNS:
+        if len(values) == values.maxlen:
             self.total -= values[0]
         values.append(value)
         self.total += value

@@ -45,6 +45,10 @@ class Fluid:
         self._counts = np.concatenate([self._counts, more])
         self._weights = np.concatenate([self._weights, more + 1])
 
+    def own(self, tenant: str) -> int:
+        """Return how many jobs of a tenant wait."""
+        return int(self._counts[self._numbers[tenant]])
+
     def ahead(self, tenant: str) -> tuple[int, float]:
         """Return the jobs and the work that are done by the time a tenant's last job is, without
         that job itself but with its share of the others'."""

@@ -2,33 +2,31 @@
 
 Exact way: the pool's state with the jobs up to this one is copied and fast-forwarded by the very
 cycle that dispatches, its tries ending when they should by what was learnt of run times
-(`durations`), until the job starts. What such a look costs is counted in jobs looked at, and a run has an
-allowance of them (`ALLOWANCE`, less for runs of more than `MANY` jobs) that it earns evenly, arrival
-by arrival, above a first `BURST`. While the allowance is overdrawn a job is told a quick way: the
-work before it by the fluid rule (`fluid`) over the pool's units, times the recent mean of what the
-exact way said in relation to that. Counts decide, no clock, so a run is the same each time.
+(`durations`), until the job starts. What such a look costs is counted in jobs looked at, and a run
+has an allowance of them (`ALLOWANCE`, less for runs of more than `MANY` jobs), which it earns evenly,
+arrival by arrival, above a first `BURST`. While that is overdrawn a job is told the quick way: the
+work before it by the fluid rule (`fluid`) over the pool's units. Counts decide and no clock, so a
+run is the same each time. Either is then put right by what came of earlier ones (`drift`).
 
-Range. 80 %, from the recent ratios of actual to predicted time of the job's workflow, or of all
-while those are fewer than `FEWEST` (`core.eta.calibration`).
-
-Score. The first estimate of each job that was done counts: the seconds from when it was told to the
-finish, against those that it took. Beside it stands the naive formula: the jobs that wait x the mean run
-time so far / the pool's units.
+The first estimate of each job that is done is scored (`scoring`): the seconds from when it was told
+to the finish, against those that it took. Beside it stands the naive formula: the jobs that wait x
+the mean run time so far / the pool's units.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from scheduling.core.eta.calibration import FEWEST, Calibration, calibrated, naive_s
+from scheduling.core.eta.calibration import FEWEST, naive_s
 from scheduling.core.policy.cycle import run as run_cycle
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job
-from scheduling.simulator.durations import Durations, Recent
+from scheduling.simulator.drift import Drift, Pace
+from scheduling.simulator.durations import Durations
 from scheduling.simulator.fluid import Fluid
 from scheduling.simulator.runs import Estimate, Run
+from scheduling.simulator.scoring import Errors, Stretch
 
 ALLOWANCE = 3_000_000
 ALLOWANCE_OF_MANY = 300_000
@@ -36,47 +34,6 @@ MANY = 100_000
 BURST = 100_000
 LOOK = 20
 """What a look costs beside the jobs that it looks at."""
-LAST_CHECKED = 200
-CALIBRATED_EVERY = 10
-"""How many ends of a kind go by before its range is drawn anew."""
-
-
-@dataclass(slots=True)
-class Errors:
-    """The estimates of one workflow, or of all, that came due."""
-
-    count: int = 0
-    error_s: float = 0.0
-    bias_s: float = 0.0
-    naive_s: float = 0.0
-    hits: int = 0
-    ratios: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_CHECKED))
-    range_of: Calibration = field(default_factory=Calibration)
-
-    def add(self, one: Estimate, actual_s: float) -> None:
-        """Score an estimate."""
-        self.count += 1
-        self.error_s += abs(one.finish_s - actual_s)
-        self.bias_s += one.finish_s - actual_s
-        self.naive_s += abs(one.naive_s - actual_s)
-        self.hits += one.low_s <= actual_s <= one.high_s
-        if one.finish_s > 0:
-            self.ratios.append(actual_s / one.finish_s)
-        if self.count == FEWEST or not self.count % CALIBRATED_EVERY:
-            self.range_of = calibrated(self.ratios)
-
-    def told(self) -> dict[str, Any]:
-        """Return the score; without any nothing but the count."""
-        count = self.count
-        if not count:
-            return {"count": 0}
-        return {
-            "count": count,
-            "mean_error_s": round(self.error_s / count, 6),
-            "bias_s": round(self.bias_s / count, 6),
-            "hit_rate": round(self.hits / count, 6),
-            "naive_mean_error_s": round(self.naive_s / count, 6),
-        }
 
 
 @dataclass(slots=True)
@@ -85,8 +42,6 @@ class Water:
 
     classes: dict[str, Fluid]
     live: float = 0.0
-    drift: Recent = field(default_factory=Recent)
-    """What the exact way said in relation to the quick one."""
 
 
 class Foresight:
@@ -101,16 +56,20 @@ class Foresight:
         weights: Mapping[str, int],
     ) -> None:
         """Start with nothing learnt; `runs` and `weights` are those of the table and the world."""
-        many = job_count > MANY
-        self._earned = (ALLOWANCE_OF_MANY if many else ALLOWANCE) / max(job_count, 1000)
+        allowance = ALLOWANCE_OF_MANY if job_count > MANY else ALLOWANCE
+        self._earned = allowance / max(job_count, 1000)
         self._credit = float(BURST)
         self._default_s = default_s
         self._runs = runs
         self._weights = weights
         self._durations = Durations()
         self._waters: dict[str, Water] = {}
+        self._paces: dict[tuple[str, str, str], Pace] = {}
+        self._drifts: dict[str, Drift] = {}
         self._errors: dict[str, Errors] = {}
+        self._named: set[str] = set()
         self._all = Errors()
+        self._stretch = Stretch()
 
     def open(self, pool: str, classes: Sequence[str]) -> None:
         """Know a pool and its classes, the highest first."""
@@ -131,10 +90,18 @@ class Foresight:
         weight = self._weights.get(job.tenant, 1)
         fluid.add(job.tenant, weight, count, count * job.cost * job.expected_s)
 
-    def placed(self, run: Run, job: Job) -> None:
+    def placed(self, run: Run, job: Job, now: float) -> None:
         """Note a job of the order that has started."""
         self._note(run, job, -1)
         self._waters[run.pool].live += job.cost * job.expected_s
+        key = run.pool, job.class_name, job.tenant
+        pace = self._paces.get(key)
+        if pace is None:
+            pace = self._paces[key] = Pace()
+        pace.placed(now)
+        if run.guess is not None:
+            self._drift(run).learn(run.guess, now)
+            run.guess = None
 
     def stopped(self, run: Run, job: Job) -> None:
         """Note a placement that has ended."""
@@ -149,14 +116,21 @@ class Foresight:
         one = run.estimate
         if one is None:
             return
-        self._all.add(one, now - one.at)
-        if run.job.workflow:
-            self._of(run.core.workflow).add(one, now - one.at)
+        actual_s = now - one.at
+        self._all.add(one, actual_s)
+        self._stretch.add(one, actual_s)
+        name = run.core.workflow
+        errors = self._errors.get(name)
+        if errors is None:
+            errors = self._errors[name] = Errors()
+            if run.job.workflow:
+                self._named.add(name)
+        errors.add(one, actual_s)
 
-    def _of(self, workflow: str) -> Errors:
-        found = self._errors.get(workflow)
+    def _drift(self, run: Run) -> Drift:
+        found = self._drifts.get(run.core.workflow)
         if found is None:
-            found = self._errors[workflow] = Errors()
+            found = self._drifts[run.core.workflow] = Drift()
         return found
 
     # --- estimates ------------------------------------------------------------------------
@@ -168,47 +142,53 @@ class Foresight:
         job = state.order.get(run.job.id)
         if job is None or state.order.why_blocked(job.id):
             return None, None
-        place, wait_s = self._wait(run, state, now, starts_now=starts_now)
-        if wait_s is None:
-            return place, None
-        later_s = run.job.steps - 1 - run.step
-        eta_s = wait_s + self._durations.expected(run) + later_s * run.core.expected_s
+        if starts_now:
+            place, wait_s = len(state.order), 0.0
+        else:
+            place, found_s = self._found(run, state, now)
+            if found_s is None:
+                return place, None
+            wait_s = self._put_right(run, found_s, now)
+        later_s = (run.job.steps - 1 - run.step) * run.core.expected_s
+        eta_s = wait_s + self._durations.expected(run) + later_s
         if run.estimate is None:
             run.estimate = self._estimate(run, state, now, eta_s)
         return place, eta_s
 
+    def _put_right(self, run: Run, found_s: float, now: float) -> float:
+        """Return the wait that is believed where `found_s` was found."""
+        core = run.core
+        pace = self._paces.get((run.pool, core.class_name, core.tenant))
+        ahead = self._waters[run.pool].classes[core.class_name].own(core.tenant) - 1
+        paced_s = pace.wait_s(ahead, now) if pace is not None and found_s > 0 else None
+        run_s = self._durations.mean_s(self._default_s)
+        guess = self._drift(run).guess(found_s, found_s if paced_s is None else paced_s, run_s, now)
+        run.guess = guess
+        return guess.best_s
+
     def _estimate(self, run: Run, state: PoolState, now: float, eta_s: float) -> Estimate:
         own = self._errors.get(run.core.workflow, self._all)
         known = own if len(own.ratios) >= FEWEST else self._all
-        low_s, high_s = known.range_of.around(eta_s, 0.0)
+        low_s, high_s = known.around(eta_s, self._stretch)
         mean_s = self._durations.mean_s(self._default_s)
         naive = naive_s(len(state.order), mean_s, max(1, state.pool.budget))
         return Estimate(at=now, finish_s=eta_s, low_s=low_s, high_s=high_s, naive_s=naive)
 
-    def _wait(
-        self, run: Run, state: PoolState, now: float, *, starts_now: bool
-    ) -> tuple[int | None, float | None]:
-        if starts_now:
-            return len(state.order), 0.0
+    def _found(self, run: Run, state: PoolState, now: float) -> tuple[int, float | None]:
+        """Return a job's place and the seconds to its start, the exact way or the quick one."""
         self._credit += self._earned
-        ahead, guess_s = self._guess(run, state)
+        ahead, quick_s = self._quick(run, state)
         if self._credit <= 0 or ahead > self._credit:
-            drift = self._waters[run.pool].drift
-            return ahead + 1, guess_s * (drift.mean() if drift.values else 1.0)
+            return ahead + 1, quick_s
         place, start = self._looked(run, state, now)
-        if start is None:
-            return place, None
-        if guess_s > 0:
-            self._waters[run.pool].drift.add((start - now) / guess_s)
-        return place, start - now
+        return place, None if start is None else start - now
 
-    def _guess(self, run: Run, state: PoolState) -> tuple[int, float]:
+    def _quick(self, run: Run, state: PoolState) -> tuple[int, float]:
         """Return what stands before a job by the fluid rule, and how long that takes."""
         water, own = self._waters[run.pool], run.core
         jobs, work = 0, water.live / 2
-        name = state.order.stands_in(own.id)
-        for one, fluid in water.classes.items():
-            if one == name:
+        for name, fluid in water.classes.items():
+            if name == own.class_name:
                 break
             jobs, work = jobs + fluid.waiting, work + fluid.total
         more, its_work = water.classes[own.class_name].ahead(own.tenant)
@@ -224,7 +204,7 @@ class Foresight:
                 break
         copy = state.first(place)
         copy.limits.drop_windows()
-        self._credit -= LOOK + 2 * place + len(copy.live)
+        self._credit -= LOOK + 2 * place + len(copy.live) + len(self._paces)
         return place, self._start(copy, run.job.id, now)
 
     def _start(self, copy: PoolState, job_id: str, now: float) -> float | None:
@@ -249,5 +229,5 @@ class Foresight:
 
     def score(self) -> dict[str, Any]:
         """Return how good the estimates were, in all and by workflow."""
-        by_workflow = {name: one.told() for name, one in sorted(self._errors.items())}
+        by_workflow = {name: self._errors[name].told() for name in sorted(self._named)}
         return self._all.told() | {"by_workflow": by_workflow}

@@ -37,6 +37,15 @@ class Estimate:
     naive_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What was guessed of a job's wait and when: each way, and the one that was believed."""
+
+    at: float
+    told_s: tuple[float, ...]
+    best_s: float
+
+
 @dataclass(slots=True, eq=False)
 class Run:
     """A job that was submitted. Times and durations are seconds.
@@ -70,6 +79,7 @@ class Run:
     worked_s: float = 0.0
     placement: Placement | None = None
     estimate: Estimate | None = None
+    guess: Guess | None = None
     held: dict[str, Decimal] = field(default_factory=dict)
     incurred: Decimal = ZERO
     wasted: Decimal = ZERO

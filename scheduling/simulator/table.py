@@ -99,7 +99,7 @@ class Table:
         spot = placement.spot
         self.tally.charged(run.job.tenant, spot.job.charge)
         self.tally.waits(run.job.tenant, -1)
-        self.foresight.placed(run, spot.job)
+        self.foresight.placed(run, spot.job, now)
         self.agenda.end(now + run.left_s(), run)
         self.log.job("placed", run, placement.reason, _placed(placement))
         if run.started_at is None:
