@@ -11,7 +11,9 @@ The result depends on the scenario and its seed alone: nothing is read off a clo
 thrown in the order of events.
 """
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from functools import partial
 from math import inf, isfinite
@@ -35,10 +37,18 @@ from scheduling.simulator.summary import Tally
 from scheduling.simulator.table import Table
 from scheduling.simulator.world import World
 
+COLLECTED_EVERY = 200_000
+"""How many more new objects than freed ones make the collector come."""
+
 
 def play(scenario: Scenario, take: Take) -> dict[str, Any]:
     """Play a scenario; hand each event to `take`, the summary last, and return the summary."""
-    table = _laid(scenario, take)
+    with _seldom_collected():
+        return _played(_laid(scenario, take), take)
+
+
+def _played(table: Table, take: Take) -> dict[str, Any]:
+    scenario = table.scenario
     levers, arrivals = iter(scenario.levers), scenario.arrivals()
     lever, job = next(levers, None), next(arrivals, None)
     until = inf if scenario.until is None else scenario.until
@@ -61,6 +71,17 @@ def play(scenario: Scenario, take: Take) -> dict[str, Any]:
     summary = _summary(table)
     take(summary)
     return summary
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let the collector of circles come seldom: what a run keeps would be looked through often."""
+    before = gc.get_threshold()
+    gc.set_threshold(COLLECTED_EVERY, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _laid(scenario: Scenario, take: Take) -> Table:
@@ -133,13 +154,20 @@ def _place(table: Table) -> None:
     pools = states if table.world.is_linked else table.touched
     for pool in sorted(pools):
         state = states[pool]
-        if not len(state.order):
+        if not len(state.order) or _is_full(table, state):
             continue
         _cycle(table, state)
         if state.policy.preemption.enabled:
             _preempt(table, state)
         if isfinite(state.opens_at):
             table.agenda.plan(state.opens_at, partial(table.touched.add, pool))
+
+
+def _is_full(table: Table, state: PoolState) -> bool:
+    """Tell whether no unit is free, and nothing waits that needs none or may make room."""
+    if state.use.total < state.pool.budget or state.policy.preemption.enabled:
+        return False
+    return not table.foresight.waiting(state.pool.id, REVIEWS.name)
 
 
 def _cycle(table: Table, state: PoolState) -> None:

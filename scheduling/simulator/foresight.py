@@ -75,6 +75,10 @@ class Foresight:
         """Know a pool and its classes, the highest first."""
         self._waters[pool] = Water({name: Fluid() for name in classes})
 
+    def waiting(self, pool: str, class_name: str) -> int:
+        """Return how many jobs of a class wait in a pool."""
+        return self._waters[pool].classes[class_name].waiting
+
     # --- what happens ---------------------------------------------------------------------
 
     def came(self, run: Run, job: Job) -> None:

@@ -18,8 +18,8 @@ from scheduling.core.eta.calibration import FEWEST, Calibration, calibrated
 from scheduling.simulator.runs import Estimate
 
 LAST_CHECKED = 2000
-CALIBRATED_EVERY = 20
-"""How many ends of a kind go by before its range is drawn anew."""
+ANEW = 0.05
+"""A range is drawn anew as this share of the ratios behind it is new."""
 TAIL = 0.08
 _STEP = 0.02
 _LEAST, _MOST = 0.125, 16.0
@@ -54,6 +54,7 @@ class Errors:
     ratios: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_CHECKED))
     _range: Calibration = field(default_factory=Calibration)
     _middle: float = 1.0
+    _due: float = FEWEST
 
     def add(self, one: Estimate, actual_s: float) -> None:
         """Score an estimate."""
@@ -64,13 +65,13 @@ class Errors:
         self.hits += one.low_s <= actual_s <= one.high_s
         if one.finish_s > 0 and actual_s > 0:
             self.ratios.append(actual_s / one.finish_s)
-        if len(self.ratios) == FEWEST or not self.count % CALIBRATED_EVERY:
+        if self.count >= self._due and len(self.ratios) >= FEWEST:
             self._calibrate()
+            self._due = self.count + ANEW * len(self.ratios)
 
     def _calibrate(self) -> None:
         self._range = calibrated(self.ratios)
-        if self._range.samples >= FEWEST:
-            self._middle = median(self.ratios)
+        self._middle = median(self.ratios)
 
     def around(self, eta_s: float, stretch: Stretch) -> tuple[float, float]:
         """Return the range of an estimate, as seconds from now."""

@@ -166,6 +166,10 @@ class Order:
         for class_name in self.class_names:
             yield from self.walk(class_name)
 
+    def has_startable(self, class_name: str) -> bool:
+        """Tell whether any job of a class could start."""
+        return self._tree.roots[class_name].first() is not None
+
     def head(self, class_name: str) -> Spot | None:
         """The first job of a class."""
         step = self._tree.roots[class_name].head()

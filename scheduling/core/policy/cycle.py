@@ -110,6 +110,8 @@ def _shuts(state: PoolState, spot: Spot, answer: Answer, now: float) -> bool:
 def _open_spots(state: PoolState, walk: Walk) -> Iterator[Spot]:
     """Yield the order's spots, leaving out the parts that the walk has stopped."""
     for name in state.order.class_names:
+        if not state.order.has_startable(name):
+            continue
         uses_reserve = state.uses_reserve(name)
         if walk.ended(uses_reserve=uses_reserve):
             continue

@@ -161,13 +161,12 @@ class PoolState:
     def _is_free(
         self, executors: Iterable[Executor], closed_providers: Collection[str], *, by_worker: bool
     ) -> bool:
-        return any(
-            one.available
-            and KEY not in one.resting
-            and one.provider not in closed_providers
-            and self._takes(one, by_worker=by_worker)
-            for one in executors
-        )
+        for one in executors:  # a loop: this is asked after every placement
+            if not one.available or KEY in one.resting or one.provider in closed_providers:
+                continue
+            if self._takes(one, by_worker=by_worker):
+                return True
+        return False
 
     def _takes(self, executor: Executor, *, by_worker: bool) -> bool:
         if self.busy.get(executor.id, 0) >= executor.most:
