@@ -14,8 +14,9 @@ pieces, the slot is held until the last one.
 import asyncio
 import functools
 import inspect
+import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import Any, ParamSpec, Protocol, TypedDict, TypeVar, Unpack, cast
 
 from scheduling.client.scheduler import Scheduler
 from scheduling.client.slot import Slot, in_thread
@@ -27,6 +28,14 @@ from scheduling.services.drafts import Submission
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Acquire(Protocol):
+    """Waits for the slot of a call with these keyword arguments, until it is given up."""
+
+    def __call__(
+        self, given: Mapping[str, Any], given_up: threading.Event | None = None, /
+    ) -> Slot: ...
 
 
 class Options(TypedDict, total=False):
@@ -60,9 +69,10 @@ def governed(
     """Return `client` under the scheduler; each call may raise what `Scheduler.acquire` raises."""
     timeout_s = options.get("timeout_s")
 
-    def acquire(given: Mapping[str, Any]) -> Slot:
+    def acquire(given: Mapping[str, Any], given_up: threading.Event | None = None) -> Slot:
         scheduler = Scheduler.of(tenant, workspace, name=options.get("name", "library"))
-        return scheduler.acquire(submission_of(workflow, given, options), timeout_s=timeout_s)
+        job = submission_of(workflow, given, options)
+        return scheduler.acquire(job, timeout_s=timeout_s, given_up=given_up)
 
     if inspect.iscoroutinefunction(client):
         waits = cast("Callable[P, Awaitable[Any]]", client)
@@ -85,12 +95,10 @@ def governed(
     return call
 
 
-def _awaited(
-    client: Callable[P, Awaitable[R]], acquire: Callable[[Mapping[str, Any]], Slot]
-) -> Callable[P, Awaitable[R]]:
+def _awaited(client: Callable[P, Awaitable[R]], acquire: Acquire) -> Callable[P, Awaitable[R]]:
     @functools.wraps(client)
     async def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        slot = await asyncio.to_thread(acquire, kwargs)
+        slot = await _slot_of(acquire, kwargs)
         try:
             with slot.at_hand():
                 answer = await client(*args, **kwargs)
@@ -103,6 +111,32 @@ def _awaited(
         return answer
 
     return call
+
+
+async def _slot_of(acquire: Acquire, given: Mapping[str, Any]) -> Slot:
+    """Wait for a slot in a thread; a coroutine that is canceled meanwhile leaves none behind.
+
+    The thread cannot be stopped: it learns that nobody waits, and gives back what it still gets.
+    """
+    given_up, handing_over, handed = threading.Event(), threading.Lock(), list[Slot]()
+
+    def wait() -> None:
+        slot = acquire(given, given_up)
+        with handing_over:
+            if not given_up.is_set():
+                handed.append(slot)
+                return
+        slot.release()
+
+    try:
+        await asyncio.to_thread(wait)
+    except asyncio.CancelledError:
+        with handing_over:
+            given_up.set()
+        for slot in handed:
+            await in_thread(Slot.release, slot)
+        raise
+    return handed[0]
 
 
 def submission_of(workflow: str, given: Mapping[str, Any], options: Options) -> Submission:

@@ -165,19 +165,20 @@ class Scheduler:
         *,
         timeout_s: float | None = None,
         cancel: bool = True,
+        given_up: threading.Event | None = None,
     ) -> Slot:
         """Wait for a job's slot: submit it (a job of a kind that its caller runs), or name it.
 
-        After `timeout_s` raises `SlotTimeout`, having canceled the job or, with `cancel` False, left
-        it waiting: acquire it again soon, for a placement that nobody takes is lost and ends it.
-        Raises `NotAdmitted` and `JobOver`; `InTransaction` inside of one.
+        After `timeout_s`, or soon after `given_up` is set, raises `SlotTimeout`, having canceled the
+        job or, with `cancel` False, left it waiting: acquire it again soon, for a placement that
+        nobody takes is lost and ends it. Raises `NotAdmitted` and `JobOver`; `InTransaction` inside of one.
         """
         if connection.in_atomic_block:
             raise InTransaction
         job_id = job if isinstance(job, uuid.UUID) else self.submit(job).job
         self._check_callers(job_id)
         try:
-            return self._take(job_id, timeout_s, cancel=cancel)
+            return self._take(job_id, timeout_s, cancel=cancel, given_up=given_up)
         except JobOver:
             raise
         except BaseException as error:
@@ -197,7 +198,14 @@ class Scheduler:
             message = f"A job of kind {kind!r} is run by a worker; only callers' own have slots."
             raise ValueError(message)
 
-    def _take(self, job_id: uuid.UUID, timeout_s: float | None, *, cancel: bool) -> Slot:
+    def _take(
+        self,
+        job_id: uuid.UUID,
+        timeout_s: float | None,
+        *,
+        cancel: bool,
+        given_up: threading.Event | None,
+    ) -> Slot:
         end, process = _end(timeout_s), _process()
         with Nudges(str(job_id)) as nudges:
             for pause_s in pauses():
@@ -209,7 +217,7 @@ class Scheduler:
                 if standing.ended:
                     raise JobOver(job_id, standing.state, standing.reason)
                 left_s = end - time.monotonic()
-                if left_s <= 0:
+                if left_s <= 0 or (given_up is not None and given_up.is_set()):
                     raise SlotTimeout(job_id, timeout_s or 0.0, waits=not cancel)
                 nudges.wait(min(pause_s, left_s))
         raise AssertionError  # the pauses never end

@@ -5,16 +5,17 @@ import gc
 import threading
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from django.db import connections
 
 from billing.reports import cost_of_job
 from scheduling.client.errors import NotAdmitted, SlotTimeout
-from scheduling.client.governed import governed
+from scheduling.client.governed import _slot_of, governed
 from scheduling.client.outcomes import class_of, completed, told_usage
 from scheduling.client.scheduler import Scheduler
-from scheduling.client.slot import slot_now
+from scheduling.client.slot import Slot, slot_now
 from scheduling.executors.contract import ErrorClass, Source
 from scheduling.kinds.contract import Estimate
 from scheduling.models import Attempt, Job
@@ -157,6 +158,43 @@ async def test_a_canceled_coroutine_gives_its_slot_back(
         await task
     row = await asyncio.to_thread(lambda: closed(attempt))
     assert (row.job.state, row.error_class) == ("failed", "canceled")
+
+
+async def test_a_coroutine_that_is_canceled_while_it_waits_leaves_no_job_behind(
+    scheduler: Scheduler,
+) -> None:
+    async def client(**_: Any) -> None:
+        raise AssertionError
+
+    task = asyncio.create_task(governed(client, **WHERE)(messages=HELLO))
+    assert await seen(Job.objects.filter(state="queued").exists)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await seen(Job.objects.filter(state="canceled").exists)
+
+
+async def test_a_slot_that_comes_after_its_coroutine_was_canceled_is_given_back() -> None:
+    waits, goes_on, slot = threading.Event(), threading.Event(), Mock(spec=Slot)
+
+    def acquire(_given: Any, _given_up: Any) -> Slot:
+        waits.set()
+        goes_on.wait(10)
+        return slot
+
+    task = asyncio.create_task(_slot_of(acquire, {}))
+    await asyncio.to_thread(waits.wait, 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    slot.release.assert_not_called()
+    goes_on.set()
+    assert await seen(lambda: slot.release.called)
+    slot.release.assert_called_once_with()
+
+
+async def seen(true: Any) -> bool:
+    return await asyncio.to_thread(lambda: closed(lambda: until(true)))
 
 
 def closed(act: Any) -> Any:
