@@ -55,22 +55,26 @@ class Runner:
 
 
 class Ground:
-    """The units and slots in use, as they would be without some of the live jobs."""
+    """The units, slots and workers in use, as they would be without some of the live jobs."""
 
-    __slots__ = ("_busy", "_pool", "_use")
+    __slots__ = ("_busy", "_manned", "_pool", "_use")
 
     def __init__(self, pool: Pool, runners: Iterable[Runner]) -> None:
         """Count what all the runners hold."""
         self._pool = pool
         self._use = {True: 0, False: 0}
         self._busy: dict[str, int] = {}
+        self._manned: dict[str, int] = {}
         for runner in runners:
             self.put(runner, 1)
 
     def put(self, runner: Runner, sign: int) -> None:
         """Count a runner in (1) or out (-1)."""
-        self._use[runner.uses_reserve] += sign * runner.live.cost
-        self._busy[runner.live.executor] = self._busy.get(runner.live.executor, 0) + sign
+        live = runner.live
+        self._use[runner.uses_reserve] += sign * live.cost
+        self._busy[live.executor] = self._busy.get(live.executor, 0) + sign
+        if live.by_worker:
+            self._manned[live.executor] = self._manned.get(live.executor, 0) + sign
 
     def fits(self, head: Head) -> bool:
         """Tell whether the head has its units and a slot."""
@@ -81,8 +85,10 @@ class Ground:
         of_all, of_general = self._lacks_units(head)
         if of_all or (of_general and not runner.uses_reserve):
             return True
-        named = (executor.id for executor in head.executors)
-        return not self._has_slot(head) and runner.live.executor in named
+        if self._has_slot(head):
+            return False
+        where = (one for one in head.executors if one.id == runner.live.executor)
+        return any(runner.live.by_worker or self._is_full(one) for one in where)
 
     def _lacks_units(self, head: Head) -> tuple[bool, bool]:
         """Tell whether units are lacking of all there are, and of those outside the reserve."""
@@ -93,7 +99,15 @@ class Ground:
         )
 
     def _has_slot(self, head: Head) -> bool:
-        return any(self._busy.get(one.id, 0) < one.slots for one in head.executors)
+        """Where it needs a worker of ours, the slots of those that need none leave it that worker."""
+        return any(
+            not self._is_full(one)
+            and (not head.job.by_worker or self._manned.get(one.id, 0) < one.slots)
+            for one in head.executors
+        )
+
+    def _is_full(self, executor: Executor) -> bool:
+        return self._busy.get(executor.id, 0) >= executor.most
 
 
 def victims(

@@ -12,9 +12,9 @@ one that this walk has not shown yet, since the charge moved the skipped job's t
 serve the same shares.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 
 from scheduling.core.order.aging import Aging, rungs_of
@@ -234,10 +234,10 @@ class Order:
         """The memories that changed since the last call, for saving."""
         return self._memories.changes()
 
-    def first(self, n: int) -> "Order":
+    def first(self, n: int, but: Collection[str] = ()) -> "Order":
         """An independent order with the first `n` jobs and the oldest `n` blocked ones.
 
-        It has the same memory, weights and blocks, and no line is lifted by the copying.
+        The classes `but` are passed over. It has the same memory, weights and blocks, and no line is lifted by the copying.
         """
         weights, workspace_weights = self._memories.weights
         copy = Order(
@@ -249,7 +249,8 @@ class Order:
             age_limit=self.age_limit,
             deadlines=self.deadlines,
         )
-        jobs = [spot.job for spot in islice(self.walk_all(), n)]
+        walks = (self.walk(name) for name in self.class_names if name not in but)
+        jobs = [spot.job for spot in islice(chain.from_iterable(walks), n)]
         jobs += nsmallest(n, self._waiting.blocked(), key=_age)
         copy._take_over(self, jobs)
         return copy

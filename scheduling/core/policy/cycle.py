@@ -23,7 +23,7 @@ from scheduling.core.order.order import Order
 from scheduling.core.policy.limits import LIMIT, RATE
 from scheduling.core.policy.seam import chosen
 from scheduling.core.policy.state import HOLD, Choice, PoolState
-from scheduling.core.types import Placement, Reason, Spot
+from scheduling.core.types import REVIEWS, Placement, Reason, Spot
 
 WHY: Mapping[str, Reason] = MappingProxyType(
     {HOLD: Reason.TENANT_HELD, LIMIT: Reason.OWN_LIMIT, RATE: Reason.RATE_WINDOW}
@@ -113,12 +113,16 @@ def _open_spots(state: PoolState, walk: Walk) -> Iterator[Spot]:
         if not state.order.has_startable(name):
             continue
         uses_reserve = state.uses_reserve(name)
-        if walk.ended(uses_reserve=uses_reserve):
+        if walk.ended(uses_reserve=uses_reserve) or _waits_for_reviewers(state, name):
             continue
         for spot in _spots(state.order, name):
             yield spot
             if walk.ended(uses_reserve=uses_reserve):
                 break
+
+
+def _waits_for_reviewers(state: PoolState, name: str) -> bool:
+    return state.policy.class_named(name) is REVIEWS and not state.has_reviewer()
 
 
 def _spots(order: Order, name: str) -> Iterator[Spot]:

@@ -13,10 +13,12 @@ from scheduling.core.capacity.walk import Skip, Stop, Walk
 from scheduling.core.policy.cycle import cycle, tested
 from scheduling.core.policy.state import PoolState
 from scheduling.core.preemption import Head, Rules, Runner, victims
-from scheduling.core.types import Job, Live, Reason
+from scheduling.core.types import REVIEWS, Job, Live, Reason
 
 LOOKED_AT = 100
 """So many jobs from the front may preempt at once."""
+NEVER_HEADS = (REVIEWS.name,)
+"""Reviews wait for reviewers, whom nothing else holds up; any number of them may wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ def preempting(
     rules = _rules(state)
     if not state.policy.preemption.enabled or not _is_worth_a_look(state, rules, yielding, now):
         return []
-    copy, found = state.first(LOOKED_AT), list[Preempting]()
+    copy, found = state.first(LOOKED_AT, but=NEVER_HEADS), list[Preempting]()
     for job_id in stopping:
         copy.end(job_id)
     while True:
@@ -79,7 +81,8 @@ def _is_worth_a_look(
         ),
         default=0,
     )
-    names = (name for name in state.order.class_names if ranks[name] < lowest)
+    classes = (name for name in state.order.class_names if name not in NEVER_HEADS)
+    names = (name for name in classes if ranks[name] < lowest)
     return any(state.order.head(name) is not None for name in names)
 
 

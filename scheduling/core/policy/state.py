@@ -28,6 +28,7 @@ from scheduling.core.policy.windows import rate_keys
 from scheduling.core.types import (
     GLOBAL,
     KEY,
+    REVIEWS,
     UNLIMITED,
     Executor,
     Job,
@@ -157,6 +158,12 @@ class PoolState:
             for job in self._unmanned.of_each()
             if not full or job.limits == UNLIMITED
         )
+
+    def has_reviewer(self) -> bool:
+        """Tell whether a waiting review could start now; there may be far more reviews than
+        reviewers, and all stand in front of the order."""
+        reviews = (one for one in self._unmanned.of_each() if one.class_name == REVIEWS.name)
+        return any(self._is_free(self.candidates(one), (), by_worker=False) for one in reviews)
 
     def _is_free(
         self, executors: Iterable[Executor], closed_providers: Collection[str], *, by_worker: bool
@@ -333,15 +340,15 @@ class PoolState:
 
     # --- copies ---------------------------------------------------------------------------
 
-    def first(self, n: int) -> "PoolState":
+    def first(self, n: int, but: Collection[str] = ()) -> "PoolState":
         """Return an independent state with the first `n` jobs of the order and all that is live.
 
-        Of the jobs that a block keeps out of the lines, the `n` oldest come along.
+        The classes `but` are passed over. Of the jobs that a block keeps out of the lines, the `n` oldest come along.
         """
         copy = PoolState(
             pool=self.pool,
             policy=self.policy,
-            order=self.order.first(n),
+            order=self.order.first(n, but),
             executors=self.executors,
             limits=self.limits.copy(),
             queue=self.queue,

@@ -118,3 +118,27 @@ def test_an_incident_needs_no_victim_where_the_reserve_is_free():
 def test_what_needs_no_units_stops_nobody_for_an_overdrawn_pool():
     assert chosen(0, [runner("p", 8)], budget=4) == []
     assert chosen(0, [runner("p", 8)], budget=4, executors=[make_executor("x", 1)]) == ["p"]
+
+
+def call(name, class_name="normal"):
+    """A live call: it holds a slot, and no worker of ours."""
+    live = make_live(make_job(name, 0, class_name=class_name, by_worker=False))
+    return Runner(live=live, uses_reserve=False, preempted=0)
+
+
+def test_slots_of_callers_leave_workers_theirs():
+    executors = [make_executor(slots=2, seats=10)]
+    runners = [runner("p", 8, "batch"), *(call(f"c{index}") for index in range(5))]
+    assert chosen(4, runners, executors=executors) == ["p"]
+
+
+def test_a_head_that_lacks_a_worker_stops_no_caller():
+    executors = [make_executor(slots=1, seats=10)]
+    runners = [runner("p", 1, "normal"), call("c", "batch")]
+    assert chosen(1, runners, executors=executors) == ["p"]
+
+
+def test_where_all_seats_are_taken_a_caller_makes_room_too():
+    executors = [make_executor(slots=2, seats=2)]
+    runners = [runner("p", 1, "normal"), call("c", "batch")]
+    assert chosen(1, runners, executors=executors) == ["c"]

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scheduling.core.eta.forecast import forecast
 from scheduling.core.policy.cycle import cycle, waits
 from scheduling.core.policy.limits import Limits
-from scheduling.core.policy.settings import Policy, with_reviews
+from scheduling.core.policy.preempting import preempting
+from scheduling.core.policy.settings import Policy, Preemption, with_reviews
 from scheduling.core.policy.windows import Rate
 from scheduling.core.types import GLOBAL, REVIEWS, UNLIMITED, ClassRule, Reason
 from tests.scheduling.core.pools import make_executor, make_job, make_live, make_state
@@ -178,3 +179,34 @@ def test_reviews_start_as_reviewers_allow_and_change_nothing_for_the_others(
     assert [one for one in together if one[1] != "people"] == alone
     assert len([one for one in together if one[1] == "people"]) == min(reviews, slots)
     assert both.use.total == bare.use.total
+
+
+def test_any_number_of_waiting_reviews_keeps_nobody_from_preempting():
+    preemption = Preemption(enabled=True, min_run_s=10.0)
+    state = pool(work("batch", 6, class_name="batch"), budget=6)
+    state.policy = with_reviews(Policy(preemption=preemption))
+    assert placed(state, NOW) == [("batch", "x")]
+    for number in range(250):
+        state.wait(review(f"r{number}"))
+    assert len(placed(state, NOW)) == 2
+    state.wait(work("fire", 6, class_name="incident"))
+    (due,) = preempting(state, NOW + 60, yielding={"batch": 0}, stopping=())
+    assert (due.job.id, [live.job_id for live in due.victims]) == ("fire", ["batch"])
+
+
+def test_reviews_without_a_free_reviewer_are_passed_over_and_start_when_one_is_free():
+    state = pool(*(review(f"r{number}") for number in range(5)), work("w"))
+    assert placed(state) == [("r0", "people"), ("r1", "people"), ("w", "x")]
+    assert state.has_reviewer() is False
+    state.wait(work("w2"))
+    assert placed(state) == [("w2", "x")]
+    state.end("r0")
+    assert placed(state) == [("r2", "people")]
+
+
+def test_work_of_a_policys_own_class_of_that_name_waits_for_no_reviewer():
+    state = make_state(
+        policy=Policy(classes=(ClassRule(name="normal"), ClassRule(name=REVIEWS.name))),
+        jobs=[make_job("j", class_name=REVIEWS.name)],
+    )
+    assert placed(state) == [("j", "x")]
