@@ -5,7 +5,7 @@ describe it (a test holds the two to the same fields). Money is text, times are 
 """
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
@@ -14,11 +14,13 @@ from rest_framework import serializers
 from scheduling.api.documents import EstimateSerializer
 from scheduling.core.states import AttemptState, JobState
 from scheduling.core.types import Verdict
+from scheduling.models import JobEvent
 from scheduling.models.attempt import STOPS_FOR
 from scheduling.models.dependency import CONDITIONS
 from scheduling.models.job import OUTCOMES, PHASES
 from scheduling.models.workflow import RISKS
 from scheduling.selectors.reasons import reason_sentence
+from tenants.rbac import Principal
 
 
 def money_text(amount: Decimal) -> str:
@@ -251,3 +253,14 @@ class EventSerializer(Shown):
     attempt_id = serializers.UUIDField(allow_null=True)
     at = serializers.DateTimeField()
     data = serializers.JSONField()  # type: ignore[assignment]
+
+
+OF_OTHERS = frozenset({"for_job"})
+"""The data of an event that name another tenant's job: which one this one made room for."""
+
+
+def event_told(event: JobEvent, principal: Principal) -> dict[str, Any]:
+    """Return an event as a principal may read it: others' jobs are named to operators alone."""
+    if not principal.is_operator:
+        event.data = {name: one for name, one in event.data.items() if name not in OF_OTHERS}
+    return cast("dict[str, Any]", EventSerializer(event).data)  # `data` is also a field's name

@@ -1,7 +1,7 @@
 """/jobs/{id}/events and /jobs/{id}/decisions: what happened to a job, and why."""
 
 import uuid
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from django.http import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from scheduling.api.documents import CURSOR, PAGE_SIZE, errors, paged, parameter
 from scheduling.api.endpoint import Endpoint
 from scheduling.api.pagination import PAGE_FILTERS, page
-from scheduling.api.serializers import DecisionSerializer, EventSerializer
+from scheduling.api.serializers import DecisionSerializer, EventSerializer, event_told
 from scheduling.api.streams import CONTENT_TYPE, LAST_EVENT, is_wanted, stream_of
 from scheduling.selectors.jobs import job_get
 
@@ -47,16 +47,8 @@ class JobEvents(Endpoint):
             return stream_of(request, self.principal, job.id)
         events = job.events.all()
         found = page(events, request, key="id", newest_first=False)
-        found["results"] = EventSerializer(found["results"], many=True).data
-        if not self.principal.is_operator:
-            found["results"] = [_without_others(event) for event in found["results"]]
+        found["results"] = [event_told(event, self.principal) for event in found["results"]]
         return Response(found)
-
-
-def _without_others(event: dict[str, Any]) -> dict[str, Any]:
-    """Leave out which job of who knows whom this one made room for."""
-    data = event["data"]
-    return event | {"data": {name: data[name] for name in data if name != "for_job"}}
 
 
 class JobDecisions(Endpoint):

@@ -21,7 +21,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from scheduling.api.authentication import principal_again
 from scheduling.api.places import Places, too_many
 from scheduling.api.problems import Problem, invalid
-from scheduling.api.serializers import EventSerializer
+from scheduling.api.serializers import event_told
 from scheduling.models import Job, JobEvent
 from scheduling.selectors.jobs import job_get
 from scheduling.selectors.story import Story, story_since
@@ -64,7 +64,7 @@ def stream_of(request: Request, principal: Principal, job_id: uuid.UUID) -> Http
     if not STREAMS.take(who):
         raise too_many()
     close_old_connections()  # the stream may last; its request's connection must not
-    stream = EventStream(job_id, after, who, sees(principal_again(request), job_id))
+    stream = EventStream(job_id, after, principal, sees(principal_again(request), job_id))
     response = StreamingHttpResponse(stream, content_type=CONTENT_TYPE)
     response["X-Accel-Buffering"] = "no"
     return response
@@ -74,12 +74,12 @@ class EventStream:
     """The bytes of one stream; closing it gives its place back, once."""
 
     def __init__(
-        self, job_id: uuid.UUID, after: int, who: str, allowed: Callable[[], bool]
+        self, job_id: uuid.UUID, after: int, principal: Principal, allowed: Callable[[], bool]
     ) -> None:
-        """Begin behind the event numbered `after`; a place for `who` has been taken."""
+        """Begin behind the event numbered `after`; a place for the principal has been taken."""
         self._job_id = job_id
         self._after = after
-        self._who = who
+        self._principal = principal
         self._allowed = allowed
         self._closed = False
         self._checked_at = self._told_at = time.monotonic()
@@ -88,7 +88,7 @@ class EventStream:
         """Give the place back."""
         if not self._closed:
             self._closed = True
-            STREAMS.give_back(self._who)
+            STREAMS.give_back(self._principal.name)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the events, and a comment where there were none for long."""
@@ -104,7 +104,7 @@ class EventStream:
         while (story := await self._look()) is not None:
             for event in story.events:
                 self._after = event.pk
-                yield frame(event)
+                yield frame(event, self._principal)
             if story.whole:
                 return
             if time.monotonic() - self._told_at >= HEARTBEAT_S:
@@ -142,9 +142,9 @@ def sees(again: Callable[[], Principal | None], job_id: uuid.UUID) -> Callable[[
     return allowed
 
 
-def frame(event: JobEvent) -> bytes:
-    """Return an event as the stream writes it."""
-    told = _encode(EventSerializer(event).data)
+def frame(event: JobEvent, principal: Principal) -> bytes:
+    """Return an event as the stream writes it to a principal."""
+    told = _encode(event_told(event, principal))
     return f"id: {event.pk}\nevent: {event.event}\ndata: {told}\n\n".encode()
 
 

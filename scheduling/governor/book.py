@@ -22,6 +22,8 @@ from scheduling.core.types import REVIEWS, Job, Memory, MemoryKey, Placement, Re
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
 from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live, is_retry
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import runs_by
 from scheduling.selectors.limits import recent_dispatches
 from scheduling.selectors.policy import caps_by_default
 from scheduling.selectors.retries import recent_retries
@@ -319,16 +321,16 @@ class Book:
         self.correct(row, attempt)
         is_work = attempt.job_class != REVIEWS.name
         if attempt.state == "complete" and attempt.ended_at is not None and is_work:
-            self._succeeded(attempt, attempt.ended_at)
+            self._succeeded(row, attempt, attempt.ended_at)
             self.durations.learn(row.tenant, row.workflow, attempt.ended_at - attempt.started_at)
             self._check_eta(attempt, attempt.ended_at)
             if attempt.ran_s is not None:
                 for key in (attempt.executor, row.workflow):
                     self.runs.setdefault(key, deque(maxlen=LAST_RUNS)).append(attempt.ran_s)
 
-    def _succeeded(self, attempt: AttemptRow, at: float) -> None:
+    def _succeeded(self, row: JobRow, attempt: AttemptRow, at: float) -> None:
         known = self.config.executor_rows.get(attempt.executor)
-        if known is not None:
+        if known is not None and runs_by(row.kind) is RunsBy.WORKERS:
             self.limits.succeeded(known.provider, at)
 
     def correct(self, row: JobRow, attempt: AttemptRow) -> None:

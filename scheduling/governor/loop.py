@@ -236,7 +236,7 @@ class Leader:
 
     def _readmit(self) -> None:
         if admission_is_due():
-            self._control_task("scheduling.admission_renew")
+            self._control_task("scheduling.jobs_readmit")
 
     def _expire(self) -> None:
         if expiry_is_due():

@@ -13,9 +13,13 @@ from django.db import connection
 
 from scheduling.core.policy.settings import Policy
 from scheduling.core.retry import SPAN_S, RetryBudget
+from scheduling.kinds.contract import RunsBy
+from scheduling.kinds.registry import KINDS, runs_by
 from scheduling.selectors.limits import first_id
 
 _CLOCKS_APART_S = 60.0
+OURS = [name for name in KINDS if runs_by(name) is RunsBy.WORKERS]
+"""What callers do with clients of their own counts for no provider."""
 _RETRIES = """
 SELECT e.provider, extract(epoch FROM a.dispatched_at)::float8
 FROM scheduling_attempt a
@@ -31,9 +35,10 @@ ORDER BY a.dispatched_at
 _SUCCESSES = """
 SELECT e.provider, floor(extract(epoch FROM a.ended_at))::bigint AS second, count(*)
 FROM scheduling_executor e CROSS JOIN LATERAL (
-    SELECT ended_at, state FROM scheduling_attempt
+    SELECT job_id, ended_at, state FROM scheduling_attempt
     WHERE executor_id = e.id AND ended_at > clock_timestamp() - make_interval(secs => %s) OFFSET 0
-) a WHERE a.state = 'complete' GROUP BY e.provider, second ORDER BY second
+) a JOIN scheduling_job j ON j.id = a.job_id
+WHERE a.state = 'complete' AND j.kind = ANY(%s::text[]) GROUP BY e.provider, second ORDER BY second
 """
 
 
@@ -44,7 +49,7 @@ def recent_retries(policy: Policy) -> dict[str, RetryBudget]:
         cursor.execute(_RETRIES, [first_id(time.time() - SPAN_S - _CLOCKS_APART_S), SPAN_S])
         for provider, at in cursor.fetchall():
             retries[provider].append(at)
-        cursor.execute(_SUCCESSES, [SPAN_S])
+        cursor.execute(_SUCCESSES, [SPAN_S, OURS])
         for provider, second, count in cursor.fetchall():
             successes[provider].append((int(second), count))
     return {

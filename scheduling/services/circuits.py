@@ -1,7 +1,9 @@
 """Circuits: moved with each settled set by the pure table of the breaker.
 
 A refused key (401) and a rate limit (429) concern the executor's key, and so all of its models;
-any other fault of a provider concerns the model that ran. Only what has failed has a row. Rows are
+any other fault of a provider concerns the model that ran. Callers make their calls with clients and
+keys of their own, so what becomes of those says nothing of what all share. Only what has failed has
+a row. Rows are
 made and locked in the order of (executor, model), so that two sets never wait in a circle.
 """
 
@@ -90,7 +92,7 @@ def circuit_of(state: str, failures: int, until: datetime | None) -> Breaker:
 def _heard(closing: Closing) -> Iterator[tuple[Which, Signal]]:
     """Yield the circuits that an end concerns, and what it says of each."""
     outcome, locked = closing.outcome, closing.locked
-    if outcome is None:
+    if outcome is None or locked.by_caller:
         return
     key, model = (locked.executor_id, KEY), (locked.executor_id, locked.model)
     if outcome.error_class is None:

@@ -41,7 +41,7 @@ FROM scheduling_attempt a
 JOIN scheduling_job j ON j.id = a.job_id
 CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
 CROSS JOIN LATERAL (
-    SELECT provider, CASE WHEN j.phase = 'review' THEN kind ELSE coalesce(
+    SELECT provider, CASE WHEN kind = 'human' THEN kind ELSE coalesce(
         nullif(j.runs_model, ''), nullif(j.model, ''), models_offered[1], kind
     ) END AS model FROM scheduling_executor WHERE id = a.executor_id OFFSET 0
 ) e

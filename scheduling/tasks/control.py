@@ -64,11 +64,24 @@ def admission_renew() -> None:
     try:
         now = datetime.now(UTC)
         reservations_sweep(now=now)
-        readmitted = jobs_readmit(now=now)
-        if readmitted:
-            log.info("%d deferred jobs were decided anew", readmitted)
+        _readmit(now)
     finally:
         close_old_connections()
+
+
+@shared_task(name="scheduling.jobs_readmit", ignore_result=True)
+def jobs_readmit_due() -> None:
+    """Admit the deferred jobs that are due."""
+    try:
+        _readmit(datetime.now(UTC))
+    finally:
+        close_old_connections()
+
+
+def _readmit(now: datetime) -> None:
+    readmitted = jobs_readmit(now=now)
+    if readmitted:
+        log.info("%d deferred jobs were decided anew", readmitted)
 
 
 @shared_task(name="scheduling.jobs_expire", ignore_result=True)

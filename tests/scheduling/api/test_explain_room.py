@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from scheduling.api.streams import frame
 from scheduling.core.types import Reason
 from scheduling.models import Attempt, Job, JobEvent
+from tenants.rbac import Principal
 from tests.scheduling.api import explain_ways as ways
 from tests.scheduling.api.conftest import Caller, World, person
 from tests.scheduling.api.explain_ways import Stage
@@ -92,3 +94,13 @@ def test_a_job_with_no_story_of_it_is_told_no_more_than_that_it_waits(stage: Sta
     JobEvent.objects.filter(event="preempting").delete()
     assert "make room for other work" in spoke(told(stage.web, running))["sentence"]
     assert "no retry" in check(told(stage.web, name), "retry")["sentence"]
+
+
+def test_a_stream_names_the_job_of_others_to_an_operator_alone(stage: Stage) -> None:
+    name = ways.preempted(stage, "a job of others")
+    viewer, operator = Principal(name="v"), Principal(name="o", is_operator=True)
+    events = JobEvent.objects.filter(job=name, event="preempting")
+    assert b"a job of others" in frame(events.get(), operator)
+    told = frame(events.get(), viewer)
+    assert b"incident" in told
+    assert b"a job of others" not in told

@@ -139,7 +139,7 @@ def test_jobs_whose_every_circuit_is_open_look_for_another_model(
     assert desk.turn() == []
     fall_back(desk.leader.book, desk.leader.epoch)
     desk.turn()
-    assert "scheduling.admission_renew" in desk.control
+    assert "scheduling.jobs_readmit" in desk.control
     assert fall_back(desk.leader.book, desk.leader.epoch) == 0
     assert JobEvent.objects.filter(reason="fallback").count() == 2
     assert jobs_readmit(now=timezone.now()) == 2

@@ -226,12 +226,12 @@ def test_admission_is_due_when_a_deferred_jobs_time_has_come(desk: Desk, pool: P
     assert job.state == "deferred"
     assert not admission_is_due()
     desk.leader._readmit()
-    assert desk.control.count("scheduling.admission_renew") <= 1
+    assert desk.control.count("scheduling.jobs_readmit") <= 1
     Job.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
     assert admission_is_due()
     before = len(desk.control)
     desk.leader._readmit()
-    assert desk.control[before:] == ["scheduling.admission_renew"]
+    assert desk.control[before:] == ["scheduling.jobs_readmit"]
 
 
 def test_a_worker_that_was_not_seen_lately_gives_no_slots(desk: Desk, pool: Pool) -> None:

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from scheduling.executors.contract import ErrorClass, Outcome
-from scheduling.models import Circuit, Pool
+from scheduling.models import Circuit, Job, Pool
 from tenants.models import Workspace
 from tests.scheduling.factories import (
     done,
@@ -51,6 +51,18 @@ def test_one_success_between_failures_keeps_the_circuit_closed(
     fail_often(acme, worker, 2, failed(ErrorClass.TIMEOUT))
     assert fail_often(acme, worker, 1, done()).failures == 0
     assert fail_often(acme, worker, 2, failed(ErrorClass.TIMEOUT)).state == "closed"
+
+
+@pytest.mark.parametrize("error", [ErrorClass.UNAUTHORIZED, ErrorClass.TIMEOUT])
+def test_what_a_callers_own_client_meets_says_nothing_of_what_all_share(
+    acme: Workspace, worker: int, error: ErrorClass
+) -> None:
+    make_policy(breaker={"threshold": 1})
+    for job in submit(acme, 3):
+        attempt = running(job, worker)
+        Job.objects.filter(id=job.id).update(kind="call")
+        settle([attempt], failed(error))
+    assert not Circuit.objects.exists()
 
 
 @pytest.mark.parametrize("outcome", [done(), failed(ErrorClass.INVALID_REQUEST), None])

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.utils import timezone
 
 from billing.models import Balance, LedgerEntry, Reservation
@@ -13,6 +14,7 @@ from scheduling.executors.contract import ErrorClass, Outcome
 from scheduling.models import Attempt, Executor, Job, JobEvent, Workflow
 from scheduling.services.cancel import JobEnded, job_cancel
 from scheduling.services.settlement import BOOKING_FAULTS
+from scheduling.services.settlement_rows import attempts_lock
 from tenants.models import Workspace
 from tests.scheduling.factories import (
     LONG_AGO,
@@ -249,6 +251,15 @@ def test_a_stale_fence_changes_nothing(attempt: Attempt) -> None:
     assert settle([wrong], done(output_total=MILLION)).stale == 1
     assert states(attempt) == ("running", "running")
     assert not LedgerEntry.objects.exists()
+
+
+def test_a_late_report_that_comes_during_the_review_is_priced_as_what_it_ran(
+    attempt: Attempt,
+) -> None:
+    Job.objects.update(phase="review", model="m")
+    with transaction.atomic():
+        (locked,) = attempts_lock([attempt.id])
+    assert locked.model == "m"
 
 
 def test_the_late_report_of_a_lost_attempt_is_booked_as_wasted_and_no_more(
