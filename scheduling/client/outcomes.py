@@ -67,10 +67,17 @@ def class_of(error: BaseException) -> ErrorClass:
 
 
 def told_usage(answer: object) -> object:
-    """Return the usage that an answer tells of as plain objects; None where it tells of none."""
-    if isinstance(answer, Mapping):
-        return _plain(answer.get("usage"), DEEPEST)
-    return _plain(getattr(answer, "usage", None), DEEPEST)
+    """Return the usage that an answer tells of as plain objects; None where it tells of none.
+
+    An answer that cannot be read (it is a client's own, and may raise anything) tells of none.
+    """
+    try:
+        told = (
+            answer.get("usage") if isinstance(answer, Mapping) else getattr(answer, "usage", None)
+        )
+        return _plain(told, DEEPEST)
+    except Exception:  # noqa: BLE001 (the call was made and its slot must be given back)
+        return None
 
 
 def _status(error: BaseException) -> int | None:

@@ -40,6 +40,8 @@ from tenants.models import Workspace
 from tenants.rbac import Grant, Permission, Principal, require
 from tenants.roles import ROLE_PERMISSIONS
 
+atexit.register(leave)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
@@ -252,9 +254,7 @@ def _claim(process: Process, attempt: uuid.UUID, fence: int) -> Slot | None:
 
 def _process() -> Process:
     """Return this process as the scheduler knows it; one that is no worker has no threads for it."""
-    process = present(threads=0, queues=[])
-    atexit.register(leave)
-    return process
+    return present(threads=0, queues=[])
 
 
 def _end(timeout_s: float | None) -> float:

@@ -83,10 +83,14 @@ class Slot:
             self._process.cancels.pop(self.attempt, None)
 
     def abandon(self, answer: object) -> None:
-        """Release it without waiting until that is settled; the process sees to it."""
+        """Release it without waiting until that is settled; the process sees to it.
+
+        The collector may call it amid anything that this thread does: it waits for no lock that
+        the thread may hold.
+        """
         if self._once():
             outcome = completed(answer, self.estimate, elapsed_s=self.elapsed_s)
-            self._process.results.put(self._report(outcome))
+            self._process.abandoned.append(self._report(outcome))
             self._process.cancels.pop(self.attempt, None)
 
     def _once(self) -> bool:

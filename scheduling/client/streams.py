@@ -13,7 +13,8 @@ from scheduling.client.slot import Slot, in_thread
 
 def is_stream(answer: object) -> bool:
     """Tell whether an answer comes piece by piece."""
-    return hasattr(answer, "__next__") or hasattr(answer, "__anext__")
+    kind = type(answer)  # where Python itself looks: the answer's own attributes may raise
+    return hasattr(kind, "__next__") or hasattr(kind, "__anext__")
 
 
 class _Held:

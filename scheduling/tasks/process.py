@@ -24,6 +24,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -73,7 +74,8 @@ SELECT id FROM renewed WHERE state = 'stopping'
 class Process:
     """This process as the scheduler knows it; `cancels` are the events of what runs here.
 
-    `settled` is set when, after `stopping`, the last result has been written: until then the beat
+    `abandoned` are results that the collector hands over: unlike `results` it takes no lock, for it
+    may be filled by the very thread that is just about to fill or read that. `settled` is set when, after `stopping`, the last result has been written: until then the beat
     goes on, or what is still being settled would be taken for lost.
     """
 
@@ -81,6 +83,7 @@ class Process:
     threads: int
     cancels: dict[uuid.UUID, threading.Event] = field(default_factory=dict)
     results: "queue.Queue[Report]" = field(default_factory=queue.Queue)
+    abandoned: deque[Report] = field(default_factory=deque)
     stopping: threading.Event = field(default_factory=threading.Event)
     settled: threading.Event = field(default_factory=threading.Event)
     _put_off: list[tuple[float, Report]] = field(default_factory=list)
@@ -137,7 +140,8 @@ class Process:
         with self.results.mutex:
             waiting = [report.attempt_id for report in self.results.queue]
         put_off = [report.attempt_id for _, report in list(self._put_off)]
-        return [*list(self.cancels), *waiting, *put_off, *list(self._settling)]
+        dropped = [report.attempt_id for report in self.abandoned.copy()]
+        return [*list(self.cancels), *waiting, *dropped, *put_off, *list(self._settling)]
 
     def cancel(self, attempt_id: uuid.UUID) -> None:
         """Tell an attempt that runs here to stop."""
@@ -146,8 +150,8 @@ class Process:
             event.set()
 
     def _settle_forever(self) -> None:
-        while not (self.stopping.is_set() and self.results.empty()):
-            self.settle_now(self._due() + self._gather())
+        while not (self.stopping.is_set() and self.results.empty() and not self.abandoned):
+            self.settle_now(self._due() + self._gather() + self._dropped())
         self.settled.set()
 
     def settle_now(self, reports: Sequence[Report]) -> None:
@@ -188,6 +192,9 @@ class Process:
         for one in due:
             self._put_off.remove(one)
         return [report for _, report in due]
+
+    def _dropped(self) -> list[Report]:
+        return [self.abandoned.popleft() for _ in range(len(self.abandoned))]
 
     def _gather(self) -> list[Report]:
         try:

@@ -12,14 +12,15 @@ from django.db import connections
 
 from billing.reports import cost_of_job
 from scheduling.client.errors import NotAdmitted, SlotTimeout
-from scheduling.client.governed import _slot_of, governed
+from scheduling.client.governed import _slot_of, governed, submission_of
 from scheduling.client.outcomes import class_of, completed, told_usage
 from scheduling.client.scheduler import Scheduler
 from scheduling.client.slot import Slot, slot_now
+from scheduling.client.streams import HeldStream
 from scheduling.executors.contract import ErrorClass, Source
 from scheduling.kinds.contract import Estimate
 from scheduling.models import Attempt, Job
-from scheduling.tasks.process import Process
+from scheduling.tasks.process import Process, leave
 from tests.scheduling.factories import make_budget
 from tests.scheduling.tasks.test_process import until
 
@@ -211,6 +212,54 @@ def test_an_answer_that_tells_no_usage_costs_what_was_expected() -> None:
         assert (usage.input_total, usage.output_total) == (7, 9)
         assert usage.output_source is Source.ESTIMATED
         assert str(usage.worker_seconds) == "1.5"
+
+
+class Unreadable:
+    """An answer, or a piece of one, whose usage cannot be read."""
+
+    @property
+    def usage(self) -> object:
+        raise ValueError
+
+
+def test_an_answer_whose_usage_cannot_be_read_gives_its_slot_back_and_costs_what_was_expected(
+    scheduler: Scheduler, governor: None
+) -> None:
+    options: dict[str, Any] = {**WHERE, "timeout_s": 10, "input_tokens": 7, "output_tokens": 9}
+    assert governed(lambda **_: Unreadable(), **options)() is not None
+    stream = governed(lambda **_: iter([Unreadable(), "more"]), **options)()
+    assert len(list(stream)) == 2
+    assert live() == 0
+    for row in Attempt.objects.select_related("job"):
+        assert (row.job.state, row.usage["output_total"]) == ("done", 9)
+
+
+def test_a_stream_that_is_collected_amid_the_hand_over_of_results_waits_for_nothing(
+    scheduler: Scheduler, governor: None
+) -> None:
+    slot = scheduler.acquire(submission_of("build", {}, {}), timeout_s=10)
+    process = slot._process
+
+    def hand_over() -> None:
+        with process.results.mutex:
+            HeldStream(pieces(), slot)
+
+    thread = threading.Thread(target=hand_over, daemon=True)
+    thread.start()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert until(lambda: live() == 0)
+    assert until(lambda: process.held() == [])
+
+
+def test_what_was_dropped_last_is_settled_before_the_process_leaves(
+    scheduler: Scheduler, governor: None
+) -> None:
+    slot = scheduler.acquire(submission_of("build", {}, {}), timeout_s=10)
+    slot._process.stopping.set()
+    slot.abandon(None)
+    leave()
+    assert live() == 0
 
 
 def test_a_usage_is_read_from_mappings_and_objects_alike() -> None:

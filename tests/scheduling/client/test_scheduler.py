@@ -1,5 +1,6 @@
 """The scheduler's contract in a process: submit, wait, events, acquire, release, cancel, status."""
 
+import atexit
 import threading
 import time
 import uuid
@@ -62,6 +63,15 @@ def test_a_slot_needs_no_worker_of_ours_and_no_more_are_given_than_there_are(
     assert ended(first.job) == ("failed", "execution_error", "canceled")
     for one in (second, third):
         one.complete(USAGE)
+
+
+def test_the_exit_of_the_process_has_one_thing_to_do_for_all_its_slots(
+    scheduler: Scheduler, governor: None
+) -> None:
+    scheduler.acquire(call(), timeout_s=10).release()
+    before = atexit._ncallbacks()
+    scheduler.acquire(call(), timeout_s=10).release()
+    assert atexit._ncallbacks() == before
 
 
 def test_a_slot_comes_within_a_moment_of_its_placement(
