@@ -123,9 +123,7 @@ def jobs_cancel(
 
     Raises `Job.DoesNotExist`.
     """
-
-    below = below_lock(job_ids)
-    jobs = _locked(job_ids)
+    below, jobs = below_lock(job_ids, lambda: _locked(job_ids))
     before = {job.id: _end(job) for job in jobs}
     ended = {job.id for job in jobs if job.state in ENDED_JOBS - {JobState.CANCELED}}
     going = [job for job in jobs if job.state not in ENDED_JOBS]

@@ -15,13 +15,14 @@ from scheduling.kinds.flows.contract import FlowKind
 from scheduling.kinds.flows.registry import FLOWS
 
 _CHAT = Chat()
+KIND = "flow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
     """The kind itself; it has no state."""
 
-    name: str = "flow"
+    name: str = KIND
     permission: str = "flows:run"
     runs_on: frozenset[str] = _CHAT.runs_on
     runs_by: RunsBy = RunsBy.WORKERS

@@ -1,14 +1,20 @@
 """Canceling jobs: at once where nothing runs, at the next boundary where something does.
 
-What a job has submitted itself is canceled with it. Who ends a job has its row and then locks who
-waits for it, so the jobs are locked before the ones that submitted them, the deepest first.
+What a job has submitted itself is canceled with it, and after it where it ends in another way. Who
+ends a job has its row and then locks who waits for it, so the jobs are locked before the ones that
+submitted them, the deepest first. Who submits has the row of the parent, so what is below a job is
+known for certain once all of these rows are locked; if more has come meanwhile, they are let go and
+locked anew, in the right order.
 """
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
+from typing import TypeVar
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from billing.services.reservations import release
 from billing.services.sets import array
@@ -21,6 +27,11 @@ from scheduling.services.dependencies import CANCELED, dependants_lock, dependan
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
 
+T = TypeVar("T")
+
+SCHEDULER = "scheduler"
+"""Who cancels in a job's story where no person asked for it."""
+LEFT_BEHIND = "the job that submitted it has ended"
 _BELOW = """
 WITH RECURSIVE below AS (
     SELECT id FROM scheduling_job WHERE parent_id = ANY(%s::uuid[])
@@ -39,33 +50,52 @@ class JobEnded(Exception):
         self.job = job
 
 
+class _Grown(Exception):
+    """More was submitted while the rows were being locked."""
+
+
 @transaction.atomic
 def job_cancel(*, job_id: uuid.UUID, acting_user: str, reason: str, now: datetime) -> Job:
     """Cancel a job; a running one is asked to stop and ends when its worker says so.
 
     A second cancel of a running job changes nothing. Raises `Job.DoesNotExist` and `JobEnded`.
     """
-    below = below_lock([job_id])
-    job = Job.objects.select_for_update().get(id=job_id)
+    below, job = below_lock([job_id], lambda: Job.objects.select_for_update().get(id=job_id))
     if job.state in ENDED_JOBS:
         raise JobEnded(job)
     jobs_stop(jobs=[*below, job], acting_user=acting_user, reason=reason, now=now)
     return job
 
 
-def below_lock(job_ids: Collection[uuid.UUID]) -> list[Job]:
-    """Lock what these jobs, and theirs in turn, have submitted and has not ended.
+@transaction.atomic
+def below_stop(*, job_ids: Collection[uuid.UUID], now: datetime) -> None:
+    """Cancel what jobs that have ended leave behind: nobody waits for its answers any more."""
+    below, _ = below_lock(job_ids, lambda: None)
+    jobs_stop(jobs=below, acting_user=SCHEDULER, reason=LEFT_BEHIND, now=now)
 
-    Call it before the jobs themselves are locked. Those among `job_ids` are not returned.
+
+def below_lock(job_ids: Collection[uuid.UUID], own: Callable[[], T]) -> tuple[list[Job], T]:
+    """Lock what these jobs, and theirs in turn, have submitted and has not ended, then the jobs.
+
+    `own` locks the jobs themselves and what comes after them in the order of locks; its answer is
+    the second one returned. It is called again, with nothing locked, when more was submitted before
+    it had the rows. The jobs of `job_ids` are not among those below. Needs a transaction.
     """
+    while True:
+        with suppress(_Grown), transaction.atomic():
+            rows = _open_below(job_ids).order_by("-depth", "seq").select_for_update(of=("self",))
+            below = [job for job in rows if job.state not in ENDED_JOBS]
+            found = own()
+            if set(_open_below(job_ids).values_list("id", flat=True)) - {job.id for job in below}:
+                raise _Grown
+            return below, found
+
+
+def _open_below(job_ids: Collection[uuid.UUID]) -> QuerySet[Job]:
     with connection.cursor() as cursor:
         cursor.execute(_BELOW, [array(job_ids)])
-        ids = [row[0] for row in cursor.fetchall()]
-    if not ids:
-        return []
-    rows = Job.objects.filter(id__in=set(ids) - set(job_ids)).exclude(state__in=ENDED_JOBS)
-    locked = rows.order_by("-depth", "seq").select_for_update(of=("self",))
-    return [job for job in locked if job.state not in ENDED_JOBS]
+        ids = {row[0] for row in cursor.fetchall()}
+    return Job.objects.filter(id__in=ids - set(job_ids)).exclude(state__in=ENDED_JOBS)
 
 
 def jobs_stop(*, jobs: Sequence[Job], acting_user: str, reason: str, now: datetime) -> None:

@@ -3,23 +3,25 @@
 Theory. A call of a step submits one job, once: the parent's row is locked and its fence compared,
 so that a worker that was given up submits nothing any more, and what an earlier try of the same
 step has submitted is found by the call's key. If it is what is asked for now, it is taken for it;
-if not, it is canceled, for its answer would go to nobody. Whoever waits is a dependant of what it
-waits for (`scheduling.services.dependencies`), so it wakes in the transaction in which the last of
-its jobs ends.
+if not, it is canceled with all below it, for its answer would go to nobody. Whoever waits is a
+dependant of what it waits for (`scheduling.services.dependencies`), so it wakes in the transaction
+in which the last of its jobs ends.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import CharField, Value
+from django.db.models.functions import Cast, Concat
 
 from scheduling.core.states import ENDED_JOBS, JobState
 from scheduling.models import Decision, Job, JobDependency, PolicyVersion
-from scheduling.services.cancel import jobs_stop
+from scheduling.services.cancel import below_lock, jobs_stop
 from scheduling.services.drafts import Lineage, Refused, Submission
 from scheduling.services.rights import rights_of
 from scheduling.services.submission import Accepted, jobs_submit
@@ -27,6 +29,8 @@ from tenants.submitters import principal_named
 
 _END = ("id", "state", "reason", "result", "error")
 _FORGOTTEN = {"state": "forgotten"}
+_SMALLEST = Decimal("1E-10")
+"""The least part of a dollar that a ceiling of spend tells."""
 MOST_DEPTH = 5
 """How many ancestors a job may have."""
 
@@ -48,10 +52,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purse:
-    """What is left of the parent's ceilings for each job that it submits; None is no ceiling."""
+    """What is left of a job's ceilings for what it submits; None is no ceiling."""
 
     spend: Decimal | None = None
     tokens: int | None = None
+
+    def shared(self, among: int) -> "Purse":
+        """Return what each of so many jobs may use, rounded down: together no more than this."""
+        return Purse(
+            spend=None if self.spend is None else _share(self.spend, among),
+            tokens=None if self.tokens is None else self.tokens // among,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +73,10 @@ class Submitted:
     sentence: str = ""
 
 
+def _share(spend: Decimal, among: int) -> Decimal:
+    return (spend / among).quantize(_SMALLEST, rounding=ROUND_DOWN)
+
+
 def children_submit(
     *, parent_id: uuid.UUID, fence: int, asks: Sequence[Ask], purse: Purse, now: datetime
 ) -> list[Submitted]:
@@ -69,7 +84,9 @@ def children_submit(
 
     Raises `Superseded` when the attempt with this fence does not run any more.
     """
-    kept = _sifted(parent_id, fence, asks, now)
+    kept, stale = _sifted(parent_id, fence, asks)
+    if stale:
+        _drop(stale, parent_id, fence, now)
     fresh = [ask for ask in asks if ask.key not in kept]
     made = _made(parent_id, fence, fresh, purse, now) if fresh else {}
     return [(kept | made)[ask.key] for ask in asks]
@@ -87,34 +104,40 @@ def children_ends(job_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 @transaction.atomic
 def _sifted(
-    parent_id: uuid.UUID, fence: int, asks: Sequence[Ask], now: datetime
-) -> dict[str, Submitted]:
-    """Find what an earlier try of this step has submitted; cancel what is not asked for again.
-
-    In a transaction of its own: what is given back and what is held anew lock budgets each in order.
-    """
+    parent_id: uuid.UUID, fence: int, asks: Sequence[Ask]
+) -> tuple[dict[str, Submitted], list[uuid.UUID]]:
+    """Find what an earlier try of this step has submitted, and which of it is asked for no more."""
     parent = _present(parent_id, fence)
     rows = Job.objects.filter(parent=parent, parent_call__startswith=f"{parent.step_fence}.")
     asked = {ask.key: ask for ask in asks}
     kept: dict[str, Submitted] = {}
-    stale: list[Job] = []
+    stale: list[uuid.UUID] = []
     for job in rows.order_by("seq").select_related("workflow"):
         ask = asked.get(job.parent_call)
         if ask is not None and _is_same(job, ask, parent):
             kept[job.parent_call] = _waited_for(job)
         else:
-            stale.append(job)
-    _drop(stale, parent, now)
-    return kept
+            stale.append(job.id)
+    return kept, stale
 
 
-def _drop(stale: Sequence[Job], parent: Job, now: datetime) -> None:
-    ids = [job.id for job in stale]
-    for job in Job.objects.filter(id__in=ids).order_by("seq").select_for_update(of=("self",)):
-        Job.objects.filter(id=job.id).update(parent_call=f"~{job.id}")
-        if job.state not in ENDED_JOBS:
-            why = "asked for no more"
-            jobs_stop(jobs=[job], acting_user=parent.submitted_by, reason=why, now=now)
+@transaction.atomic
+def _drop(stale: Collection[uuid.UUID], parent_id: uuid.UUID, fence: int, now: datetime) -> None:
+    """Cancel jobs with all below them, and free their calls' keys.
+
+    In a transaction of its own: what is given back and what is held anew lock budgets each in
+    order, and who ends a job locks it before its parent.
+    """
+    rows = Job.objects.filter(id__in=stale).order_by("seq")
+
+    def own() -> tuple[list[Job], Job]:
+        return list(rows.select_for_update(of=("self",))), _present(parent_id, fence)
+
+    below, (jobs, parent) = below_lock(stale, own)
+    rows.order_by().update(parent_call=Concat(Value("~"), Cast("id", CharField())))
+    going = [job for job in jobs if job.state not in ENDED_JOBS]
+    why = "asked for no more"
+    jobs_stop(jobs=[*below, *going], acting_user=parent.submitted_by, reason=why, now=now)
 
 
 @transaction.atomic

@@ -12,6 +12,7 @@ that somebody works on is left to the next look.
 
 import uuid
 from datetime import datetime
+from functools import partial
 
 from django.db import connection, transaction
 
@@ -20,6 +21,7 @@ from billing.services.sets import array
 from scheduling.core.states import JobEvent, JobState, WorkOutcome, job_sources
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
+from scheduling.services.cancel import below_stop
 from scheduling.services.dependencies import End, dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
 from scheduling.services.stories import Told, events_write
@@ -52,7 +54,8 @@ WHERE j.id = x.id AND j.id = ANY(%s::uuid[])
 def jobs_expire(*, now: datetime, limit: int = SET_ROWS) -> int:
     """End waiting jobs that have expired, some `limit` at a time; returns how many.
 
-    What they held of their budgets is given back, and what waits for them to be done is canceled.
+    What they held of their budgets is given back, what waits for them to be done is canceled,
+    and so, in a transaction after this one, is what they have submitted.
     """
     with connection.cursor() as cursor:
         cursor.execute(_DUE, {"now": now, "limit": limit})
@@ -72,4 +75,5 @@ def jobs_expire(*, now: datetime, limit: int = SET_ROWS) -> int:
     deferred_wake({tenant for _, tenant, _ in due}, now)
     dependants_settle(fallout, now)
     nudge_on_commit()
+    transaction.on_commit(partial(below_stop, job_ids=list(whys), now=now), robust=True)
     return len(due)

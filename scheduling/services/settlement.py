@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -29,7 +30,9 @@ from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, WorkOutcome
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.executors.contract import ErrorClass, Outcome, Usage
+from scheduling.kinds.flow import KIND as FLOW
 from scheduling.selectors.policy import active_policy
+from scheduling.services.cancel import below_stop
 from scheduling.services.circuits import circuits_move
 from scheduling.services.dependencies import (
     End,
@@ -99,6 +102,7 @@ def attempts_settle(*, reports: Sequence[Report], now: datetime) -> SettledSet:
     _write(closings, books.settled, policy, now)
     dependants_settle(fallout, now)
     balances_follow(books)
+    _stop_below(closings, now)
     return SettledSet(settled=len(fresh), stale=len(stale))
 
 
@@ -106,6 +110,16 @@ def _waste_rejected(closings: Sequence[Closing]) -> None:
     rejected = [one for one in closings if one.ending.outcome is WorkOutcome.REJECTED]
     if rejected:
         work_rejected([one.locked.id for one in rejected])
+
+
+def _stop_below(closings: Sequence[Closing], now: datetime) -> None:
+    """Have what flows that end leave behind canceled, once they have ended for all to see.
+
+    In a transaction of its own: it locks jobs and budgets, and these are locked after the jobs.
+    """
+    flows = [one.locked.id for one in closings if one.ending.final and one.locked.kind == FLOW]
+    if flows:
+        transaction.on_commit(partial(below_stop, job_ids=flows, now=now), robust=True)
 
 
 def _ended(closings: Sequence[Closing]) -> dict[uuid.UUID, End]:
@@ -207,7 +221,7 @@ def _settlement(locked: Locked, outcome: Outcome | None, ending: Ending | None) 
         provider=locked.provider,
         model=locked.model,
         dispatched_at=locked.dispatched_at,
-        usage=_priced(outcome.usage if outcome else NOTHING_USED),
+        usage=priced(outcome.usage if outcome else NOTHING_USED),
         chain=chain_of(locked),
         final=ending is not None and ending.final,
         kind="incurred" if complete or goes_on else "wasted",
@@ -227,7 +241,8 @@ def _failure_class(outcome: Outcome | None, *, made_room: bool) -> str:
     return "lost" if outcome is None else outcome.error_class or "canceled"
 
 
-def _priced(usage: Usage) -> PricedUsage:
+def priced(usage: Usage) -> PricedUsage:
+    """Return what an attempt used as its price is made of it."""
     return PricedUsage(
         input_total=usage.input_total,
         cached_read=usage.cached_read,

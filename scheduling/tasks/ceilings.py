@@ -10,10 +10,12 @@ from decimal import Decimal
 
 from django.db import connection
 
-from billing.core.pricing import Rule, Usage, affordable_output
+from billing.core.pricing import Rule, Usage, affordable_output, price, total
 from billing.services.prices import UnpricedModel, prices_load, rule_in_force
 from scheduling.executors.contract import ErrorClass, Outcome, Status, Work
+from scheduling.executors.contract import Usage as Used
 from scheduling.executors.usage import unused
+from scheduling.services.settlement import priced
 from scheduling.tasks.claim import Claimed
 
 _USED = """
@@ -71,6 +73,12 @@ def stopped(ceiling: str) -> Outcome:
         message=ceiling,
         ceiling=ceiling,
     )
+
+
+def price_of(claimed: Claimed, used: Used) -> Decimal:
+    """Return what an attempt is going to cost in US dollars; 0 where nothing prices it."""
+    rule = _rule(claimed.provider, claimed.model or claimed.executor_kind)
+    return Decimal(0) if rule is None else total(price(priced(used), rule)[0])
 
 
 def _used(claimed: Claimed) -> tuple[int, Decimal]:

@@ -28,6 +28,7 @@ from scheduling.executors.contract import (
 )
 from scheduling.executors.registry import SHARED
 from scheduling.kinds.contract import Estimate, ModelKind
+from scheduling.kinds.flow import KIND as FLOW
 from scheduling.kinds.registry import KINDS
 from scheduling.services.settlement import Report
 from scheduling.tasks import rounds
@@ -100,7 +101,7 @@ def _outcome(
 ) -> Outcome:
     """Run the work within what is left of the job's own ceilings; a flow's is one round."""
     work = _work(claimed)
-    if claimed.kind == rounds.KIND:
+    if claimed.kind == FLOW:
         return rounds.round_run(claimed, work, cancel, dispatch)
     if not isinstance(KINDS.get(claimed.kind), ModelKind):
         return dispatch(work)

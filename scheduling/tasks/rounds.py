@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from threading import Event
 from typing import Any
 
@@ -33,10 +34,9 @@ from scheduling.services.children import (
 from scheduling.services.funding import step_unfunded
 from scheduling.services.starts import tool_begin
 from scheduling.tasks.away import AWAY, patiently
-from scheduling.tasks.ceilings import Left, bounded, left_of, stopped
+from scheduling.tasks.ceilings import Left, bounded, left_of, price_of, stopped
 from scheduling.tasks.claim import Claimed
 
-KIND = "flow"
 Dispatch = Callable[[Work], Outcome]
 
 
@@ -124,7 +124,7 @@ def _after(own: _Round, turn: Turn, outcome: Outcome) -> Outcome:
     if ceiling:
         return replace(outcome, result=result, ceiling=ceiling)
     try:
-        replies = _replies(own, turn, _purse(own.left, outcome))
+        replies = _replies(own, turn, _purse(own, outcome))
     except (Superseded, *AWAY, DatabaseError) as error:
         return _undone(outcome, result, error)
     state = own.flow.replied(turn.state, replies)
@@ -141,11 +141,15 @@ def _tokens_hit(own: _Round, outcome: Outcome) -> str:
     return f"It has used the {own.claimed.max_tokens} tokens that it may use, and is not finished."
 
 
-def _purse(left: Left, outcome: Outcome) -> Purse:
-    """Return what the jobs of a round may use each; the round's own price is not known yet."""
+def _purse(own: _Round, outcome: Outcome) -> Purse:
+    """Return what the jobs of a round may use together: what the round itself has left."""
     used = outcome.usage.input_total + outcome.usage.output_total
+    left, paid = own.left, Decimal(0)
+    if left.spend is not None:
+        paid = patiently(lambda: price_of(own.claimed, outcome.usage))
     return Purse(
-        spend=left.spend, tokens=None if left.tokens is None else max(0, left.tokens - used)
+        spend=None if left.spend is None else max(Decimal(0), left.spend - paid),
+        tokens=None if left.tokens is None else max(0, left.tokens - used),
     )
 
 
@@ -208,7 +212,10 @@ def _begin_once(own: _Round, call: Call) -> None:
 def _submitted(
     own: _Round, asks: list[Ask], purse: Purse, calls: Mapping[str, Call]
 ) -> dict[str, Reply]:
-    """Submit the jobs that were asked for; a step that is run again may have left some."""
+    """Submit the jobs that were asked for, which share the purse; one of a round has all of it.
+
+    A step that is run again may have left some.
+    """
     again = own.claimed.fence - own.claimed.step_fence > 1
     if not asks and not (again and SUBMIT_JOB in own.allowed):
         return {}
@@ -217,7 +224,7 @@ def _submitted(
             parent_id=own.claimed.job_id,
             fence=own.claimed.fence,
             asks=asks,
-            purse=purse,
+            purse=purse.shared(max(1, len(asks))),
             now=datetime.now(UTC),
         )
     )

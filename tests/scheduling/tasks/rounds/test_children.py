@@ -1,6 +1,8 @@
 """Jobs that a flow submits: admitted as any, waited for without a slot, ended with it."""
 
 import json
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -8,10 +10,13 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from billing.models import LedgerEntry
+from billing.services.checks import balances_differ
+from billing.services.reservations import release
 from scheduling.executors.contract import ErrorClass, Outcome
-from scheduling.models import Attempt, Job, JobDependency
-from scheduling.services import children
+from scheduling.models import Attempt, Job, JobDependency, JobEvent
+from scheduling.services import cancel, children
 from scheduling.services.cancel import job_cancel
+from scheduling.services.expiry import jobs_expire
 from scheduling.tasks import away as rounds_away
 from scheduling.tasks import rounds
 from tenants.models import Workspace
@@ -158,6 +163,77 @@ def test_a_job_of_a_lost_try_that_is_asked_for_no_more_is_canceled(
     assert not JobDependency.objects.filter(open=True).exists()
 
 
+def test_what_is_asked_for_no_more_is_canceled_with_all_below_it_and_gives_back_once(
+    acme: Workspace, worker: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_budget(acme, "1000")
+    job = flow(acme)
+    lost = begun(job, worker)
+    ran(lost, Script(says("", ask_for(kind="flow", payload=flow_payload()), ask_for(), ask_for())))
+    settle([lost], None)
+    round_of(Job.objects.get(kind="flow", depth=1), worker, Script(says("", ask_for())))
+    given_back: list[int] = []
+
+    def counted(*, job_ids: list[Any], now: datetime) -> list[Any]:
+        given_back.append(len(job_ids))
+        return release(job_ids=job_ids, now=now)
+
+    monkeypatch.setattr(cancel, "release", counted)
+    round_of(job, worker, Script(says("", call(expression="1"))))
+    states = Job.objects.exclude(id=job.id).order_by("depth").values_list("depth", "state")
+    assert list(states) == [(1, "canceled")] * 3 + [(2, "canceled")]
+    assert given_back == [4]
+    assert balances_differ() == []
+
+
+def left_behind(job: Job) -> list[str]:
+    """Return why the jobs of a flow were canceled, or asked to stop."""
+    told = JobEvent.objects.filter(job__parent=job, event__startswith="cancel")
+    return [one.data["why"] for one in told]
+
+
+def test_a_flow_that_fails_leaves_no_job_running_for_nobody(
+    acme: Workspace, worker: int, django_capture_on_commit_callbacks: Any
+) -> None:
+    job = flow(acme, max_attempts=1, idempotent=False)
+    lost = begun(job, worker)
+    ran(lost, Script(says("", ask_for())))
+    with django_capture_on_commit_callbacks(execute=True):
+        settle([lost], None)
+    assert Job.objects.get(id=job.id).state == "failed"
+    assert child().state == "canceled"
+    assert left_behind(job) == ["the job that submitted it has ended"]
+
+
+def test_a_flow_that_ends_otherwise_at_its_second_try_leaves_none_either(
+    acme: Workspace, worker: int, django_capture_on_commit_callbacks: Any
+) -> None:
+    job = flow(acme)
+    lost = begun(job, worker)
+    ran(lost, Script(says("", ask_for())))
+    settle([lost], None)
+    attempt = running(child(), worker)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert round_of(job, worker, Script(says("no need"))).state == "done"
+    assert (child().state, child().cancel_requested) == ("running", True)
+    settle([attempt], failed(ErrorClass.CANCELED))
+    assert child().state == "canceled"
+
+
+def test_a_flow_that_expires_leaves_none_either(
+    acme: Workspace, worker: int, django_capture_on_commit_callbacks: Any
+) -> None:
+    job = flow(acme)
+    round_of(job, worker, Script(says("", ask_for())))
+    running(child(), worker)
+    now = timezone.now()
+    Job.objects.filter(id=job.id).update(deadline=now)
+    with django_capture_on_commit_callbacks(execute=True):
+        assert jobs_expire(now=now) == 1
+    assert child().cancel_requested
+    assert left_behind(job) == ["the job that submitted it has ended"]
+
+
 def test_an_attempt_that_was_given_up_submits_nothing(acme: Workspace, worker: int) -> None:
     job = flow(acme)
     lost = begun(job, worker)
@@ -194,6 +270,18 @@ def test_what_its_jobs_use_counts_for_a_flows_own_ceiling(acme: Workspace, worke
     round_of(job, worker, model)
     second = model.asked[1]
     assert second.output_limit == 2_000 - 200 - 500 - second.estimate.input_tokens
+
+
+def test_the_jobs_of_a_round_share_what_it_has_left_of_its_ceilings(
+    acme: Workspace, worker: int
+) -> None:
+    ceilings = {"max_tokens": 2_000, "max_spend": Decimal("0.01")}
+    job = flow(acme, payload=flow_payload(max_tokens=100), **ceilings)
+    round_of(job, worker, Script(says("", *[ask_for()] * 3, tokens=100)))
+    kids = Job.objects.filter(parent=job)
+    # 100 tokens in and 100 out, at 1 and 2 dollars a million.
+    assert {(one.max_tokens, one.max_spend) for one in kids} == {(600, Decimal("0.0032333333"))}
+    assert (len(kids), sum(one.max_spend for one in kids) <= Decimal("0.0097")) == (3, True)
 
 
 def test_a_database_that_is_away_after_the_answer_does_not_lose_what_was_paid(
