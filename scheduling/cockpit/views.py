@@ -18,7 +18,8 @@ from scheduling.cockpit.navigation import navigation
 from scheduling.cockpit.topics import Ask, Source, executors, order, shares, summary
 from scheduling.cockpit.viewers import viewer_of_user
 from scheduling.cockpit.window import View
-from scheduling.selectors.reasons import REASON_SENTENCES, reason_sentence
+from scheduling.core.reasons import REASON_SENTENCES
+from scheduling.selectors.reasons import reason_sentence
 from tenants.rbac import principal_of_user
 
 PLAIN_ROWS = 50

@@ -169,3 +169,5 @@ class Scenario:
     """By (at, number in the file)."""
     arrivals: Callable[[], Iterator[SimJob]] = field(default=lambda: iter(()))
     job_count: int = 0
+    compare: str = ""
+    """"naive": the report draws the naive rules beside the run; "": it does not."""

@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from scheduling import snapshot
+from scheduling.core.reasons import REASON_SENTENCES
 from scheduling.core.types import Reason
 from scheduling.models import Executor, Job, Pool
-from scheduling.selectors.reasons import REASON_SENTENCES
 from tenants.models import Membership, Tenant
 from tests.scheduling.api.conftest import Caller, World, job, person
 

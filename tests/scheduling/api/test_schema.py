@@ -9,9 +9,10 @@ from drf_spectacular.validation import validate_schema
 
 from scheduling.api.documents import BULK_EXAMPLES, JOB_EXAMPLES, RowSerializer
 from scheduling.api.submissions import CHECKS, REQUIRED, submission_read
+from scheduling.core.reasons import REASON_SENTENCES
 from scheduling.core.types import Reason
 from scheduling.kinds.registry import kind_named
-from scheduling.selectors.reasons import REASON_SENTENCES, reason_sentence
+from scheduling.selectors.reasons import reason_sentence
 from scheduling.services.drafts import Submission
 from tests.scheduling.api.conftest import Caller, job
 
