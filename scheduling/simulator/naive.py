@@ -16,11 +16,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import TypeAlias
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
-from scheduling.simulator.scenario import Scenario, SimJob
+from scheduling.simulator.scenario import Scenario
 
-Lines: TypeAlias = dict[str, deque[SimJob]]
+
+class Waiting(NamedTuple):
+    """A job that waits; the older one is the lesser."""
+
+    at: float
+    number: int
+    cost: int
+    duration: float
+
+
+Lines: TypeAlias = dict[str, deque[Waiting]]
 Rule: TypeAlias = Callable[[Lines, int, dict[str, int]], Iterator[str]]
 """(waiting jobs by tenant, oldest first; free units; weights) -> whose job is next, one a time."""
 
@@ -28,7 +39,7 @@ Rule: TypeAlias = Callable[[Lines, int, dict[str, int]], Iterator[str]]
 def first_in_line(lines: Lines, free: int, weights: dict[str, int]) -> Iterator[str]:
     """Yield the tenant of the oldest job, always."""
     while lines:
-        yield min(lines, key=lambda name: lines[name][0].at)
+        yield min(lines, key=lambda name: lines[name][0])
 
 
 def proportional(lines: Lines, free: int, weights: dict[str, int]) -> Iterator[str]:
@@ -46,11 +57,11 @@ def stateless(lines: Lines, free: int, weights: dict[str, int]) -> Iterator[str]
     """Yield up to `weight` of each tenant a round, the round's jobs by age."""
     while lines:
         picked = [
-            (line[index].at, name)
+            (job, name)
             for name, line in lines.items()
-            for index in range(min(len(line), weights.get(name, 1)))
+            for job in islice(line, weights.get(name, 1))
         ]
-        for _, name in sorted(picked, key=lambda pair: pair[0]):
+        for _, name in sorted(picked):
             yield name
 
 
@@ -78,15 +89,14 @@ class _Play:
             return
         for tenant in self.rule(self.lines, self.free, self.weights):
             job = self.lines[tenant][0]
-            cost = job.cost or 1
-            if cost > self.free or len(self.placed) >= most:
+            if job.cost > self.free or len(self.placed) >= most:
                 return
             self.lines[tenant].popleft()
             if not self.lines[tenant]:
                 del self.lines[tenant]
-            self.free -= cost
+            self.free -= job.cost
             self.placed.append(tenant)
-            heappush(self.running, (now + job.duration, cost))
+            heappush(self.running, (now + job.duration, job.cost))
 
 
 def placements(scenario: Scenario, rule: Rule, *, most: int) -> list[str]:
@@ -102,16 +112,18 @@ def placements(scenario: Scenario, rule: Rule, *, most: int) -> list[str]:
         running=[],
         placed=[],
     )
-    arrivals = scenario.arrivals()
+    arrivals = enumerate(scenario.arrivals())
     coming = next(arrivals, None)
     while len(play.placed) < most and (coming or play.running):
         now = min(
-            play.running[0][0] if play.running else math.inf, coming.at if coming else math.inf
+            play.running[0][0] if play.running else math.inf, coming[1].at if coming else math.inf
         )
         while play.running and play.running[0][0] <= now:
             play.free += heappop(play.running)[1]
-        while coming and coming.at <= now:
-            play.lines.setdefault(coming.tenant, deque()).append(coming)
+        while coming and coming[1].at <= now:
+            number, job = coming
+            waiting = Waiting(job.at, number, job.cost or 1, job.duration)
+            play.lines.setdefault(job.tenant, deque()).append(waiting)
             coming = next(arrivals, None)
         play.dispatch(now, most)
     return play.placed

@@ -16,6 +16,7 @@ _STEPS = (
     *(_DAY_S * days for days in (1, 2, 7, 14, 28, 91, 182, 364, 1820)),
 )
 _WINDOWS = 24
+_PLACED_OF_EACH = 10
 
 
 class Spans:
@@ -24,6 +25,7 @@ class Spans:
     def __init__(self, watch: Watch) -> None:
         """Read the watch, which must be closed."""
         self._grid = watch.grid
+        self._placed_count = watch.placed
         self.length = max(watch.now, 1e-9)
         self._count = min(BINS, max(1, ceil(self.length / self._grid.width)))
         self.tenants = tuple(
@@ -77,8 +79,11 @@ class Spans:
         """Return Jain's index of each stretch in which two or more tenants waited all through.
 
         (sum x)^2 / (n sum x^2) of the charge served per weight: 1 is equal, 1/n is one takes all.
+        A stretch is long enough for some ten placements of each tenant.
         """
-        edges = sorted({self._count * window // _WINDOWS for window in range(_WINDOWS + 1)})
+        enough = self._placed_count // (_PLACED_OF_EACH * max(1, len(self.tenants)))
+        windows = max(1, min(_WINDOWS, enough))
+        edges = sorted({self._count * window // windows for window in range(windows + 1)})
         waits = {tenant: self._means("depth", tenant) for tenant in self.tenants}
         serves = {tenant: self._sums(("served", tenant)) for tenant in self.tenants}
         points = []

@@ -82,10 +82,10 @@ class Watch:
             self._put_back(event)
         elif name in _ENDS:
             self._end(event)
+        elif name == "deferred" or event.get("reason") == "dependency":
+            self._put_off.add(event["job"])
         elif name in {"admitted", "queued"}:
             self._arrive(event)
-        elif name == "deferred":
-            self._put_off.add(event["job"])
         self._book(event)
 
     def close(self, at: float) -> None:
