@@ -34,10 +34,12 @@ LEADS: dict[str, Callable[[Event], str]] = {
     "resumed": lambda e: f"{_whom(e)} goes on",
     "reviewed": lambda e: f"{_job(e)} has been reviewed",
     "shed": lambda e: f"{_job(e)} is turned away under overload",
-    "circuit_opened": lambda e: f"The circuit{_circuit(e)} opens",
-    "circuit_closed": lambda e: f"The circuit{_circuit(e)} closes",
+    "circuit_opened": lambda e: (
+        f"The circuit{_circuit(e)} opens: nothing is sent there for a while"
+    ),
+    "circuit_closed": lambda e: f"The circuit{_circuit(e)} closes: work is sent there again",
     "budget_crossed": lambda e: f"A budget of {e.get('tenant', 'a tenant')} has passed a mark",
-    "policy": lambda e: f"{_whom(e)}: a setting is changed" if _whom(e) else "A setting is changed",
+    "policy": lambda e: f"Lever {e.get('do', 'policy')}{_target(e)}",
 }
 
 FACTS: dict[str, str] = {
@@ -50,7 +52,14 @@ FACTS: dict[str, str] = {
     "deadline": "its deadline is {}",
     "budget": "the budget is {}",
     "limit": "the limit is {}",
-    "spent": "spent or held: {}",
+    "spent": "spent: {}",
+    "held": "held for other jobs: {}",
+    "mark": "the mark is {} %",
+    "units": "units freed: {}",
+    "scope": "counted over {}",
+    "tries": "tries so far: {}",
+    "passed": "passed over: {}",
+    "most": "the most that its class may have: {}",
     "victim_of": "room is made for {}",
     "executor": "the executor is {}",
     "executors": "the executors are {}",
@@ -73,6 +82,8 @@ FACTS: dict[str, str] = {
     "weight": "the weight is {}",
 }
 
+_BESIDE_A_JOB = frozenset({"circuit_opened", "circuit_closed", "budget_crossed"})
+"""Events whose lead says it all: the sentences of reasons speak of a job."""
 _MOMENTS = frozenset({"until", "not_before", "retry_at", "deadline"})
 
 
@@ -81,10 +92,12 @@ def sentence(event: Event) -> str:
     name = str(event["event"])
     lead = LEADS[name](event) if name in LEADS else f"{_whom(event)}: {name}"
     parts = [f"{lead}."]
-    reason = event.get("reason")
-    if reason:
+    reason, told = event.get("reason"), dict(event.get("facts") or {})
+    if reason and name not in _BESIDE_A_JOB:
         parts.append(_reason(str(reason)))
-    facts = facts_in_words(event.get("facts") or {})
+    if "sentence" in told:
+        parts.append(str(told.pop("sentence")))
+    facts = facts_in_words({key: one for key, one in told.items() if event.get(key) != one})
     if facts:
         parts.append(f"{facts[0].upper()}{facts[1:]}.")
     return " ".join(parts)
@@ -92,7 +105,9 @@ def sentence(event: Event) -> str:
 
 def facts_in_words(facts: Mapping[str, Any]) -> str:
     """Return the facts as one clause after the other; "" where there are none."""
-    return "; ".join(_fact(key, value) for key, value in facts.items() if value is not None)
+    names = {"need": "estimate"} if "dimension" in facts else {}
+    told = ((names.get(key, key), value) for key, value in facts.items())
+    return "; ".join(_fact(key, value) for key, value in told if value not in (None, "", [], ()))
 
 
 def clock(seconds: float) -> str:
@@ -135,6 +150,8 @@ def _value(key: str, value: object) -> str:
     """A value as it is read: moments and durations in their units, lists with commas."""
     if isinstance(value, list | tuple):
         return ", ".join(_value("", one) for one in value)
+    if isinstance(value, dict):
+        return " ".join(f"{name} {one}" for name, one in value.items())
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float) and key in _MOMENTS:
@@ -180,6 +197,12 @@ def _spans(event: Event) -> str:
     if event.get("waited_s") is None:
         return ""
     return f" after {span(event['waited_s'])} of waiting and {span(event.get('ran_s', 0))} of work"
+
+
+def _target(event: Event) -> str:
+    names = ("job", "tenant", "workflow", "pool", "executor")
+    told = [f"{name} {event[name]}" for name in names if event.get(name)]
+    return f" on {', '.join(told)}" if told else ""
 
 
 def _circuit(event: Event) -> str:

@@ -50,7 +50,7 @@ def test_a_fact_without_a_phrase_is_told_by_its_name() -> None:
 
 def test_moments_and_durations_are_told_in_their_units() -> None:
     words = facts_in_words({"until": 3725.5, "delay_s": 90, "spent": 0.25, "idempotent": True})
-    assert words == "until 1:02:05.5; the wait is 1 m 30 s; spent or held: 0.25; idempotent: yes"
+    assert words == "until 1:02:05.5; the wait is 1 m 30 s; spent: 0.25; idempotent: yes"
 
 
 def test_an_unknown_event_or_reason_is_told_by_its_code() -> None:
@@ -72,3 +72,23 @@ def test_spans_are_told_in_the_unit_that_suits_them(seconds: float, said: str) -
 )
 def test_a_clock_shows_a_fraction_only_where_there_is_one(seconds: float, said: str) -> None:
     assert clock(seconds) == said
+
+
+def test_an_estimate_is_not_told_as_units() -> None:
+    said = facts_in_words({"dimension": "tokens", "need": "500", "held": "20", "spent": "0"})
+    assert said == ("counted in tokens; the estimate is 500; held for other jobs: 20; spent: 0")
+
+
+def test_the_sentence_of_a_verdict_and_the_models_passed_over_are_told() -> None:
+    event = {
+        "event": "requeued", "job": "J", "tenant": "acme", "reason": "fallback",
+        "facts": {"sentence": "So it is.", "passed": [{"model": "m2", "reason": "budget"}]},
+    }  # fmt: skip
+    assert sentence(event).endswith("So it is. Passed over: model m2 reason budget.")
+
+
+def test_what_befalls_a_circuit_a_budget_or_a_setting_is_not_told_as_a_job() -> None:
+    closed = {"event": "circuit_closed", "reason": "finished", "executor": "gpu-a", "facts": {}}
+    assert sentence(closed) == "The circuit of gpu-a closes: work is sent there again."
+    lever = {"event": "policy", "do": "pool_budget", "pool": "lab", "facts": {"after": 3}}
+    assert sentence(lever) == "Lever pool_budget on pool lab. After: 3."
