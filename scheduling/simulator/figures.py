@@ -142,7 +142,8 @@ def _shares(spans: Spans, styles: Styles) -> Figure:
         title="Served per weight",
         says="What each tenant has been served so far (in the policy's charge) divided by its "
         "weight. A tenant that always waits runs along the dashed line; one that had nothing to "
-        "run falls behind it and is owed nothing for that.",
+        "run falls behind it and is owed nothing for that. Classes come before shares: a tenant "
+        "whose work stands in a lower class waits for the higher ones, whatever its weight.",
         svg=curves(
             [*lines, ideal],
             top=top,

@@ -69,7 +69,6 @@ FACTS: dict[str, str] = {
     "attempt": "tries so far: {}",
     "attempts": "tries so far: {}",
     "waiting": "jobs waiting: {}",
-    "after": "it comes after {}",
     "delay_s": "the wait is {}",
     "wait_s": "the wait is {}",
     "lost_s": "work lost: {}",

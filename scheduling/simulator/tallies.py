@@ -133,7 +133,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 def costs(watch: Watch, summary: Mapping[str, Any]) -> Figure:
     """Draw the five amounts of money, in all and by tenant."""
     whole = {kind: Decimal(summary.get("cost", {}).get(kind) or 0) for kind in AMOUNTS}
-    by_tenant = {name: sums for name, sums in sorted(watch.money.items()) if name}
+    by_tenant = dict(sorted(watch.money.items()))
     largest = max(whole.values()) or Decimal(1)
     rows = [
         Row(

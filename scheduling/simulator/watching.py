@@ -86,7 +86,6 @@ class Watch:
             self._put_off.add(event["job"])
         elif name in {"admitted", "queued"}:
             self._arrive(event)
-        self._book(event)
 
     def close(self, at: float) -> None:
         """The run is over: what still runs is drawn up to its end."""
@@ -157,14 +156,15 @@ class Watch:
         if stay is None and job not in self._put_off and name not in {"denied", "shed"}:
             self.grid.step(("depth", tenant), self.now, -1)
         self._put_off.discard(job)
+        self._book(event)
 
     def _book(self, event: Event) -> None:
-        """Add the amounts of money that an event carries to its tenant."""
-        amounts = event.get("cost") if isinstance(event.get("cost"), dict) else event
+        """Add the amounts of money that a job has come to, told at its end, to its tenant's."""
         for kind in AMOUNTS:
-            if amounts and amounts.get(kind) is not None:
-                sums = self.money.setdefault(event.get("tenant") or "", {})
-                sums[kind] = sums.get(kind, Decimal(0)) + Decimal(amounts[kind])
+            amount = event.get(kind)
+            if amount is not None:
+                sums = self.money.setdefault(event["tenant"], {})
+                sums[kind] = sums.get(kind, Decimal(0)) + Decimal(amount)
 
 
 _DIALS = frozenset({Do.POOL_BUDGET, Do.TENANT_WEIGHT})
