@@ -171,3 +171,5 @@ class Scenario:
     job_count: int = 0
     compare: str = ""
     """"naive": the report draws the naive rules beside the run; "": it does not."""
+    notes: tuple[str, ...] = ()
+    """What the reader left out of a trace or put in order, a sentence each."""

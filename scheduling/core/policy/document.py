@@ -64,7 +64,7 @@ def policy_from_dict(data: Mapping[str, Any]) -> Policy:
     reader = Reader()
     policy = Policy(**reader.fields(POLICY, data, ""))
     if not reader.errors:
-        reader.errors.extend(_between_fields(policy))
+        reader.errors.extend(between_fields(policy))
     if reader.errors:
         raise InvalidPolicy(tuple(reader.errors))
     return policy
@@ -85,7 +85,7 @@ def _plain(value: object) -> object:
     return value
 
 
-def _between_fields(policy: Policy) -> Iterator[FieldError]:
+def between_fields(policy: Policy) -> Iterator[FieldError]:
     """Yield what is wrong between fields that are each right alone."""
     if policy.class_named(policy.default_class) is None:
         yield FieldError("default_class", "Must be the name of a class of the table.")
@@ -169,13 +169,13 @@ _BREAKER: dict[str, Check] = {
     "cooldown_s": Number(0.1, _DAY_S),
     "longest_cooldown_s": Number(0.1, 7 * _DAY_S),
 }
-_BACKLOG: dict[str, Check] = {
+BACKLOG: dict[str, Check] = {
     "workspace": Whole(0, _BILLION),
     "tenant": Whole(0, _BILLION),
     "total": Whole(0, _BILLION),
     "shed_share": Number(0, 1),
 }
-_PREEMPTION: dict[str, Check] = {
+PREEMPTION: dict[str, Check] = {
     "enabled": Flag(),
     "min_run_s": Number(0, 30 * _DAY_S),
     "most_times": Whole(0, 100),
@@ -205,9 +205,9 @@ POLICY: dict[str, Check] = {
     "default_expected_s": Number(0.001, 30 * _DAY_S),
     "retry": Group(RetrySettings, _RETRY),
     "breaker": Group(BreakerSettings, _BREAKER),
-    "backlog": Group(BacklogCaps, _BACKLOG),
+    "backlog": Group(BacklogCaps, BACKLOG),
     "default_caps": Group(DefaultCaps, dict.fromkeys(DefaultCaps.SCOPES, _CAP)),
-    "preemption": Group(Preemption, _PREEMPTION),
+    "preemption": Group(Preemption, PREEMPTION),
     "on_lost_idempotent": member(OnLost),
     "on_lost_other": member(OnLost),
     "risk": Group(RiskRules, dict.fromkeys(RiskRules.LEVELS, _RISK)),
