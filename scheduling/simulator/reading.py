@@ -150,8 +150,8 @@ def _named(document: _Document, policy: Policy | None, work: _Work | None) -> It
     """Yield names in workflows and events that are not there, as far as all names are known."""
     known: dict[str, set[str] | Ids] = {}
     for key in ("pool", "executor"):
-        if document.is_sound(f"{key}s"):
-            part = "pools" if document.values.get(f"{key}s") is None else f"{key}s"
+        part = "pools" if document.values.get(f"{key}s") is None else f"{key}s"
+        if document.is_sound(part, f"{key}s"):
             known[key] = {row["name"] for row in document.rows(part)}
     if policy is not None:
         known["class"] = {rule.name for rule in policy.classes}

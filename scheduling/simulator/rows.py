@@ -1,7 +1,6 @@
 """The lines of a trace's file, gzip or not, with their numbers, and what is said of bad ones."""
 
 import gzip
-import io
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +22,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         with path.open("rb") as raw:
             packed = raw.read(2) == _GZIP
             raw.seek(0)
-            yield gzip.GzipFile(fileobj=raw) if packed else raw  # type: ignore[misc]
+            if packed:
+                with gzip.GzipFile(fileobj=raw) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            else:
+                yield raw
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise refusal(path.name, "Is a broken gzip file.") from None
     except OSError as error:
@@ -32,9 +35,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 def lines(source: IO[bytes], file: str) -> Iterator[tuple[int, str]]:
     """Yield the numbered lines; raise `InvalidScenario` for one too long, or too many."""
-    reader = io.BufferedReader(source, 1 << 20)  # type: ignore[type-var]
     for number in range(1, MOST_ROWS + 2):
-        line = reader.readline(LONGEST_LINE + 1)
+        line = source.readline(LONGEST_LINE + 1)
         if not line:
             return
         if len(line) > LONGEST_LINE:
