@@ -31,5 +31,7 @@ def whole_file(name: str) -> Iterator[IO[bytes]]:
         with part.open("wb") as out:
             yield out
         part.replace(target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, name) from error
     finally:
         part.unlink(missing_ok=True)
