@@ -9,7 +9,7 @@ REQUIREMENTS := requirements/base.txt requirements/demo.txt requirements/test.tx
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test lint chaos lock clean
+.PHONY: help setup demo up test lint chaos reproduce lock clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -52,6 +52,9 @@ endif
 
 chaos: setup ## Ten minutes of kills, freezes and restarts under 600 jobs; prints what held.
 	CHAOS_SECONDS=$(or $(SECONDS),600) CHAOS_JOBS=$(or $(JOBS),600) $(RUN) -m pytest -s -q tests/chaos
+
+reproduce: setup ## Replay published traces and print our figures beside the published ones.
+	$(RUN) -m bench.reproduce
 
 lock: ## Resolve requirements/*.in into hashed lock files without addresses (needs uv).
 	cd requirements && for name in base demo test; do \

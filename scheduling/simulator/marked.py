@@ -57,7 +57,7 @@ def load(path: Path) -> Block:
     try:
         value = _Composer(path.name, text).whole()
     except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        line = min(error.problem_mark.line + 1, len(text.splitlines())) if error.problem_mark else 0
         raise refusal(path.name, f"Is no valid YAML: {error.problem}.", line) from None
     except yaml.reader.ReaderError:
         bad = yaml.reader.Reader.NON_PRINTABLE.search(text)
