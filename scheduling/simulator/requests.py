@@ -113,6 +113,9 @@ def _headed(rule: TraceRule, numbered: Iterator[tuple[int, str]]) -> _Table:
 
 
 def _cells(line: str) -> list[str]:
+    if '"' not in line:
+        text = line.rstrip("\r\n")
+        return text.split(",") if text else []
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error:

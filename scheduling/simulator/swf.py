@@ -8,6 +8,7 @@ no requested time, unless the log states none at all and run times are taken for
 time is capped at the requested time. A user or group that is not known is the tenant "unknown".
 """
 
+import math
 from array import array
 from collections.abc import Callable
 from typing import TypeAlias
@@ -24,6 +25,7 @@ NUMBER, SUBMIT, RUN, ALLOCATED, REQUESTED, TIME, STATUS, USER, GROUP = range(9)
 _PLACES = (0, 1, 3, 4, 7, 8, 10, 11, 12)
 _OWNERS = {"user": USER, "group": GROUP}
 _PARTIAL = (2, 3, 4)
+_MOST = 1e12
 UNKNOWN = "unknown"
 _HINT = "A log that states no requested times needs expected_s: runtime."
 Columns: TypeAlias = list[Column]
@@ -70,25 +72,34 @@ def _taker(found: list["array[float]"]) -> Callable[[str], None]:
         if len(fields) != _FIELDS:
             wrong = f"Has {len(fields)} fields; a job of this format has {_FIELDS}."
             raise ValueError(wrong)
-        row = [_number(fields, place) for place in _PLACES]
-        if not (row[0].is_integer() and 0 <= row[0] < 2**53):
-            wrong = f"Field 1 must be a job number, not {fields[0]}."
-            raise ValueError(wrong)
+        row = _row(fields)
         for column, value in zip(found, row, strict=True):
             column.append(value)
 
     return take
 
 
-def _number(fields: list[str], place: int) -> float:
+def _row(fields: list[str]) -> list[float]:
+    """Return the wanted fields; raise ValueError with a sentence for the first that is wrong."""
     try:
-        value = float(fields[place])
+        row = [float(fields[place]) for place in _PLACES]
     except ValueError:
-        value = float("inf")
-    if not -1e12 < value < 1e12:
-        wrong = f"Field {place + 1} must be a number, not {fields[place][:40]}."
-        raise ValueError(wrong)
-    return value
+        row = [math.nan]
+    if not (math.isfinite(sum(row)) and min(row) > -_MOST and max(row) < _MOST):
+        wrong = next(place for place in _PLACES if not _is_number(fields[place]))
+        sentence = f"Field {wrong + 1} must be a number, not {fields[wrong][:40]}."
+        raise ValueError(sentence)
+    if not (row[NUMBER].is_integer() and row[NUMBER] >= 0):
+        sentence = f"Field 1 must be a job number, not {fields[0][:40]}."
+        raise ValueError(sentence)
+    return row
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return -_MOST < float(text) < _MOST
+    except ValueError:
+        return False
 
 
 def _processors(columns: Columns) -> Column:

@@ -2,6 +2,7 @@
 
 import json
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +10,7 @@ from scheduling.core.policy.document import to_dict
 from scheduling.core.policy.settings import Backfill, Candidate, Policy, ShareBy
 from scheduling.simulator.scenario import BudgetRule, Do, Lever, SimJob
 
+ROOT = Path(__file__).resolve().parents[3]
 WHOLE = """
     name: two tenants
     until: 3600
@@ -240,3 +242,12 @@ def test_a_million_generated_jobs_are_given_out_without_being_kept(folder):
     assert scenario.job_count == 1_000_000
     third = [job for job, _ in zip(scenario.arrivals(), range(3), strict=False)][2]
     assert (third.id, third.at) == ("b2", 1.0)
+
+
+def test_the_example_of_the_manual_is_a_scenario(folder):
+    text = (ROOT / "docs/scenarios.md").read_text(encoding="utf-8")
+    example = text.split("```yaml\n")[1].split("```")[0]
+    (folder.path / "log.swf.gz").write_bytes(b"1 0 -1 9 1 -1 -1 1 9 -1 1 1 1 1 1 1 -1 -1\n")
+    scenario = folder.read(example)
+    assert scenario.job_count == 102
+    assert {one.name for one in scenario.tenants} == {"A", "B", "1"}
