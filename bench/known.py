@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.simulator.engine import play
-
 from scheduling.simulator.reading import read
 
 _ROOT = Path(__file__).resolve().parent.parent
