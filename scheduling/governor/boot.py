@@ -2,15 +2,17 @@
 
 import uuid
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from django.db import connection
 
 from scheduling.core.types import Memory, MemoryKey
 from scheduling.governor.book import Book, given_seconds
-from scheduling.governor.config import config_load
+from scheduling.governor.config import Config, config_load
 from scheduling.governor.durations import Durations
 from scheduling.governor.pickup import seen_now
-from scheduling.governor.rows import split
+from scheduling.governor.rows import AttemptRow, JobRow, split
 from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS, LOAD
 from scheduling.models import ServiceMemory
 from scheduling.selectors.seam import queue_policy
@@ -21,23 +23,47 @@ _CORRECTIONS = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What the rows say of the past: the order's memory by pool, corrections of charges that are
+    due, and every job that has not ended with its last attempt."""
+
+    memory: Mapping[str, Mapping[MemoryKey, Memory]]
+    corrections: Sequence[tuple[JobRow, AttemptRow | None]]
+    jobs: Sequence[tuple[JobRow, AttemptRow | None]]
+
+
 def book_load(epoch: int, now: float) -> Book:
     """Build the memory of the leader of `epoch` from the rows."""
     config = config_load(now=now)
     durations = Durations(config.policy.default_expected_s, given_seconds(config))
     durations.load()
+    seen = seen_now(epoch)
+    book = book_of(config, durations, kept_load(), now)
+    book.seen = seen
+    return book
+
+
+def book_of(config: Config, durations: Durations, kept: Kept, now: float) -> Book:
+    """Build the memory of a leader under a configuration from what the rows say."""
     book = Book(config, durations, queue_policy())
-    book.open_pools(memory_load())
-    book.seen = seen_now(epoch)
+    book.open_pools(kept.memory)
+    for job, attempt in kept.corrections:
+        if attempt is not None:
+            book.correct(job, attempt)
+    book.load(kept.jobs, now)
+    return book
+
+
+def kept_load() -> Kept:
+    """Read what a memory is built from."""
+    memory = memory_load()
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTIONS)
-        for row in cursor.fetchall():
-            job, attempt = split(row)
-            if attempt is not None:
-                book.correct(job, attempt)
+        corrections = [split(row) for row in cursor.fetchall()]
         cursor.execute(LOAD)
-        book.load([split(row) for row in cursor.fetchall()], now)
-    return book
+        jobs = [split(row) for row in cursor.fetchall()]
+    return Kept(memory=memory, corrections=corrections, jobs=jobs)
 
 
 def memory_load(pool: uuid.UUID | None = None) -> dict[str, dict[MemoryKey, Memory]]:

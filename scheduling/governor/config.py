@@ -129,20 +129,25 @@ class Config:
 
 
 def config_load(
-    run_s: Mapping[str, float] = {}, before: Config | None = None, now: float | None = None
+    run_s: Mapping[str, float] = {},
+    before: Config | None = None,
+    now: float | None = None,
+    policy: Policy | None = None,
 ) -> Config:
     """Read all settings; the control number first, so that a later change is seen again.
 
     `run_s` are the mean run times by executor, as far as they were measured. With `before`, what
     only levers change is read anew only if a lever was moved since. `now` is the time whose
-    escalations are in force (epoch seconds; None: the present).
+    escalations are in force (epoch seconds; None: the present). `policy` stands in place of the
+    one in force.
     """
     now = time.time() if now is None else now
     control = control_number()
     rows = list(Executor.objects.order_by("slug"))
     threads, circuits = _threads(), circuits_open()
-    config = _levers(control, now) if before is None or before.control != control else before
-    config = _raised(config, now)
+    if before is None or before.control != control:
+        before = _levers(control, now, active_policy() if policy is None else policy)
+    config = _raised(before, now)
     return replace(
         config,
         executors=_executors(rows, threads, run_s, config.caps, circuits),
@@ -151,13 +156,13 @@ def config_load(
     )
 
 
-def _levers(control: int, now: float) -> Config:
+def _levers(control: int, now: float, policy: Policy) -> Config:
     """Return what only levers change, with no executors and with nothing raised yet."""
     tenants = list(Tenant.objects.all())
     workspaces = list(Workspace.objects.select_related("tenant"))
     workflows = list(Workflow.objects.all())
     limits = list(Limit.objects.all())
-    policy, raises = with_reviews(active_policy()), _raises(now)
+    policy, raises = with_reviews(policy), _raises(now)
     caps = _caps(tenants, workspaces, workflows) | _running(limits)
     return Config(
         control=control,

@@ -150,7 +150,7 @@ def _ahead(header: Header, rows: Rows, job: uuid.UUID) -> Ahead | None:
 def _book(job: Job, waiting: Collection[uuid.UUID], header: Header | None, at: datetime) -> Book:
     config = config_load(now=at.timestamp())
     if header is not None and at.timestamp() - header.at < FRESH_S:
-        _take_slots(config, header)
+        take_slots(config, header)
     with connection.cursor() as cursor:
         cursor.execute(_ROWS, [list(waiting)])
         pairs = [split(row) for row in cursor.fetchall()]
@@ -163,7 +163,7 @@ def _book(job: Job, waiting: Collection[uuid.UUID], header: Header | None, at: d
     return book
 
 
-def _take_slots(config: Config, header: Header) -> None:
+def take_slots(config: Config, header: Header) -> None:
     """Let executors take as much ahead as the leader lets them, within what is configured now."""
     executors = config.executors.get(header.pool, {})
     for told in header.executors:

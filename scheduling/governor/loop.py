@@ -43,6 +43,7 @@ from scheduling.governor.sweep import (
     wake,
 )
 from scheduling.selectors.circuits import CLOSED
+from scheduling.services.trials import trial_is_due
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +104,7 @@ class Leader:
                 (1.0, self._reconfigure),
                 (1.0, self._readmit),
                 (1.0, self._expire),
+                (1.0, self._try_policies),
                 (SWEEP_BUDGETS_EVERY_S, self._sweep_budgets),
                 (PROBE_EVERY_S, self._probe),
                 (HOUSEKEEPING_EVERY_S, self._keep_house),
@@ -241,6 +243,10 @@ class Leader:
     def _expire(self) -> None:
         if expiry_is_due():
             self._control_task("scheduling.jobs_expire")
+
+    def _try_policies(self) -> None:
+        if trial_is_due(datetime.now(UTC)):
+            self._control_task("scheduling.trials_run")
 
     def _sweep_budgets(self) -> None:
         self._control_task("scheduling.admission_renew")

@@ -14,6 +14,7 @@ from scheduling.models.limit_raise import LimitRaise
 from scheduling.models.memory import ServiceMemory
 from scheduling.models.policy import PolicyVersion
 from scheduling.models.pool import Pool
+from scheduling.models.trial import PolicyTrial
 from scheduling.models.workflow import Mission, Workflow
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Limit",
     "LimitRaise",
     "Mission",
+    "PolicyTrial",
     "PolicyVersion",
     "Pool",
     "ServiceMemory",

@@ -5,6 +5,9 @@ ride on the probes' beat: a task of their own is sent when some are due.
 """
 
 import logging
+import subprocess
+import sys
+import uuid
 from datetime import UTC, datetime, timedelta
 
 from celery import shared_task
@@ -21,6 +24,7 @@ from scheduling.services.expiry import jobs_expire
 from scheduling.services.health import executor_health_set
 from scheduling.services.idempotency import answers_forget
 from scheduling.services.readmission import jobs_readmit, reservations_sweep
+from scheduling.services.trials import GIVEN_UP, trial_fail, trial_take
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,8 @@ ANSWERS_KEPT = timedelta(hours=24)
 """How long an Idempotency-Key is remembered."""
 DELIVERIES_KEPT = timedelta(days=30)
 """How long it is told what became of a webhook's delivery."""
+TRIAL_MOST_S = GIVEN_UP.total_seconds() - 20
+TRIAL_BROKEN = "Its run ended with a fault, which the control worker's log has; ask again."
 
 
 @shared_task(name="scheduling.executors_probe", ignore_result=True)
@@ -92,6 +98,28 @@ def jobs_expire_due() -> None:
             pass
     finally:
         close_old_connections()
+
+
+@shared_task(name="scheduling.trials_run", ignore_result=True)
+def trials_run() -> None:
+    """Run the trials of policies that were asked for, one after another."""
+    try:
+        while (trial := trial_take(datetime.now(UTC))) is not None:
+            if not _ran(trial):
+                trial_fail(trial, sentence=TRIAL_BROKEN, now=datetime.now(UTC))
+    finally:
+        close_old_connections()
+
+
+def _ran(trial: uuid.UUID) -> bool:
+    """Run a trial in a process of its own; tells whether it came to its end."""
+    argv = [sys.executable, str(settings.BASE_DIR / "manage.py"), "policy_trial", str(trial)]
+    try:
+        done = subprocess.run(argv, check=False, timeout=TRIAL_MOST_S)  # noqa: S603 (own program)
+    except subprocess.TimeoutExpired:
+        log.warning("trial %s took more than %d s and was ended", trial, TRIAL_MOST_S)
+        return False
+    return done.returncode == 0
 
 
 @shared_task(name="scheduling.housekeeping", ignore_result=True)
