@@ -63,6 +63,7 @@ WHOLE = "     401    200     200    200       200      404    200    403    404"
 FLOWS = "     401    200     200    403       403      404    403    403    404"
 POLICY = "    401    200     404    404       404      404    404    404    404"
 DRAFTS = "    401    201     404    404       404      404    404    404    404"
+TRIES = "     401    202     404    404       404      404    404    404    404"
 SETS = "      401    200+    200+   403       403      403    403    403    404"
 DEFAULTS = "  401    200     200    403       403      403    403    403    404"
 RAISES = "    401    200+    200+   404       404      403    404    404    404"
@@ -154,6 +155,8 @@ CALLS = [
     get(f"{API}policies/RETIRED", POLICY),
     post(f"{API}policies/DRAFT/publish", POLICY, "policy_publish", note="a walk"),
     post(f"{API}policies/RETIRED/roll-back", POLICY, "policy_roll_back", note="a walk"),
+    post(f"{API}policies/DRAFT/trial", TRIES, "policy_simulate", note="a walk"),
+    get(f"{API}trials/TRIAL", "401 200+ 404 404 404 404 404 404 404"),
     get(f"{API}schema/", OPEN),
     get(f"{API}docs/", OPEN),
     get(API, NOTHING),
@@ -192,6 +195,7 @@ LEVERS = {
     "policy_draft": "policy_draft",
     "policy_publish": "policy_publish",
     "policy_roll_back": "policy_roll_back",
+    "policy_simulate": "policy_simulate",
     "pool_dial": "pool_dial",
     "tenant_limit": "tenant_limit",
     "tenant_weight": "tenant_weight",

@@ -20,7 +20,6 @@ from scheduling.api.problems import Problem, invalid
 from scheduling.api.serializers import Shown
 from scheduling.api.writes import body_of, write
 from scheduling.controls.policies import (
-    PolicyConflict,
     policy_draft,
     policy_publish,
     policy_roll_back,
@@ -31,6 +30,7 @@ from scheduling.models import PolicyVersion
 from scheduling.models.policy import POLICY_STATES
 from scheduling.services.drafts import FieldError
 from scheduling.services.idempotency import Answer
+from tenants.controls import ControlRefused
 from tenants.models import Workspace
 from tenants.rbac import Hidden, Principal
 
@@ -85,7 +85,7 @@ class Policies(Endpoint):
     )
     def get(self, request: Request) -> Response:
         """List drafts and published versions, without their settings."""
-        _operator(self.principal)
+        operator_of(self.principal)
         rows = PolicyVersion.objects.defer("body")
         found = page(rows, request, key="number", newest_first=True)
         found["results"] = PolicySerializer(found["results"], many=True).data
@@ -100,9 +100,9 @@ class Policies(Endpoint):
     )
     def post(self, request: Request) -> Response:
         """Keep a draft; it is not in force until it is published."""
-        who = _operator(self.principal)
-        given = _given(request, "body", "note")
-        note, settings = _note(given), _settings(given)
+        who = operator_of(self.principal)
+        given = fields_given(request, "body", "note")
+        note, settings = note_given(given), _settings(given)
 
         def act() -> int:
             return policy_draft(body=settings, note=note, acting_user=who, reason=note)
@@ -121,9 +121,9 @@ class PolicyValidate(Endpoint):
     )
     def post(self, request: Request) -> Response:
         """Name every wrong field, or return the settings as they would be stored."""
-        _operator(self.principal)
-        settings = _settings(_given(request, "body"))
-        return Response({"body": _told(lambda: policy_validate(settings))})
+        operator_of(self.principal)
+        settings = _settings(fields_given(request, "body"))
+        return Response({"body": told(lambda: policy_validate(settings))})
 
 
 class PolicyDetail(Endpoint):
@@ -136,8 +136,8 @@ class PolicyDetail(Endpoint):
     )
     def get(self, request: Request, number: int) -> Response:
         """Show a version with all of its settings."""
-        _operator(self.principal)
-        return Response(_shown(_known(number)))
+        operator_of(self.principal)
+        return Response(_shown(version_known(number)))
 
 
 class PolicyPublish(Endpoint):
@@ -174,20 +174,20 @@ def _versioned(
     request: Request, principal: Principal, number: int, lever: Callable[..., int]
 ) -> Response:
     """Pull a lever on one version, with the note that the request gives."""
-    who = _operator(principal)
-    note = _note(_given(request, "note"))
-    _known(number)
+    who = operator_of(principal)
+    note = note_given(fields_given(request, "note"))
+    version_known(number)
     return _pulled(request, partial(lever, number=number, note=note, acting_user=who))
 
 
-def _operator(principal: Principal) -> str:
+def operator_of(principal: Principal) -> str:
     """Return the name of an operator; to others there is no policy."""
     if not principal.is_operator:
         raise Hidden("policy")
     return principal.name
 
 
-def _known(number: int) -> PolicyVersion:
+def version_known(number: int) -> PolicyVersion:
     row = PolicyVersion.objects.filter(number=min(number, LARGEST_NUMBER)).first()
     if row is None:
         raise Hidden("policy")
@@ -199,31 +199,35 @@ def _shown(row: PolicyVersion) -> dict[str, Any]:
 
 
 def _pulled(request: Request, lever: Callable[[], int], *, status: int = 200) -> Response:
-    """Pull the lever once for the request's key; answer with the version that it made.
+    """Pull the lever once for the request's key; answer with the version that it made."""
+    return answered(request, lambda: Answer(status=status, body=_shown(version_known(told(lever)))))
+
+
+def answered(request: Request, act: Callable[[], Answer]) -> Response:
+    """Act once for the request's key.
 
     Answers are remembered by workspace, and a policy has none: they stand under the oldest one.
     Before there is any, a repeat just acts again.
     """
-
-    def act() -> Answer:
-        return Answer(status=status, body=_shown(_known(_told(lever))))
-
     place = Workspace.objects.order_by("id").values_list("id", flat=True).first()
-    return write(request, place, act) if place else Response(act().body, status=status)
+    if place:
+        return write(request, place, act)
+    answer = act()
+    return Response(answer.body, status=answer.status, headers=dict(answer.headers))
 
 
-def _told(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is called
+def told(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is called
     """Call, and tell wrong settings by their place in the body, and conflicts as such."""
     try:
         return call()
     except InvalidPolicy as wrong:
         found = [FieldError(field=f"body.{e.field}", sentence=e.sentence) for e in wrong.errors]
         raise invalid(*found) from None
-    except PolicyConflict as conflict:
+    except ControlRefused as conflict:
         raise Problem(409, "policy_conflict", conflict.sentence) from None
 
 
-def _given(request: Request, *known: str) -> Mapping[str, Any]:
+def fields_given(request: Request, *known: str) -> Mapping[str, Any]:
     body = body_of(request)
     unknown = sorted(set(body) - set(known))
     if unknown:
@@ -239,7 +243,7 @@ def _settings(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return settings
 
 
-def _note(body: Mapping[str, Any]) -> str:
+def note_given(body: Mapping[str, Any]) -> str:
     note = body.get("note")
     if not isinstance(note, str) or not 1 <= len(note.strip()) <= LONGEST_NOTE:
         sentence = f"Say why: a text of 1 to {LONGEST_NOTE} characters."

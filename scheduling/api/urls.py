@@ -53,6 +53,7 @@ from scheduling.api.setting_levers import (
 )
 from scheduling.api.stories import JobDecisions, JobEvents
 from scheduling.api.tenants import Shares, Tenants
+from scheduling.api.trials import PolicyTry, Trial
 from scheduling.api.webhooks import RemoveWebhook, RotateWebhook, WebhookDeliveries, Webhooks
 
 app_name = "api"
@@ -136,6 +137,8 @@ urlpatterns = [
     path("policies/<int:number>", PolicyDetail.as_view(), name="policy"),
     path("policies/<int:number>/publish", PolicyPublish.as_view(), name="policy-publish"),
     path("policies/<int:number>/roll-back", PolicyRollBack.as_view(), name="policy-roll-back"),
+    path("policies/<int:number>/trial", PolicyTry.as_view(), name="policy-trial"),
+    path("trials/<uuid:trial_id>", Trial.as_view(), name="trial"),
     path("schema/", SpectacularAPIView.as_view(), name="schema"),
     path("docs/", docs, name="docs"),
     re_path(r"", UnknownRoute.as_view()),

@@ -7,6 +7,7 @@ stops nobody else. Who asks is asked again at the end: a right that was taken aw
 
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from django.db import close_old_connections
@@ -57,14 +58,19 @@ def wait_asked(request: Request) -> Wait:
 
 def wait_for(job_id: uuid.UUID, wait: Wait, who: str) -> None:
     """Return when the job has come so far or the time is over; raises a 429 `Problem`."""
-    if not wait.seconds or wait.is_over(job_id):
+    wait_until(lambda: wait.is_over(job_id), wait.seconds, who)
+
+
+def wait_until(is_over: Callable[[], bool], seconds: int, who: str) -> None:
+    """Return when it is over, whatever it is, or the time is; raises a 429 `Problem`."""
+    if not seconds or is_over():
         return
-    end = time.monotonic() + wait.seconds
+    end = time.monotonic() + seconds
     with WAITS.held(who):
         for pause_s in pauses():
             close_old_connections()
             time.sleep(min(pause_s, max(0.0, end - time.monotonic())))
-            if wait.is_over(job_id) or time.monotonic() >= end:
+            if is_over() or time.monotonic() >= end:
                 return
 
 
