@@ -12,5 +12,5 @@ class SchedulingConfig(AppConfig):
 
     def ready(self) -> None:
         """Load the admin's modules: it looks for `scheduling.admin`, whose own file is empty."""
-        for module in ("rows", "policies"):
+        for module in ("rows", "policies", "trials"):
             import_module(f"scheduling.admin.{module}")

@@ -1,4 +1,4 @@
-"""Policy versions in the admin: each opens as a form, to be drafted, published or rolled back to."""
+"""Policy versions in the admin: each opens as a form, to be drafted, tried, published or rolled back to."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,17 +14,26 @@ from django.urls import reverse
 from scheduling.admin.policy_fields import SECTIONS
 from scheduling.admin.policy_form import PolicyPage
 from scheduling.controls.policies import policy_draft, policy_publish, policy_roll_back
+from scheduling.controls.trials import policy_simulate
 from scheduling.core.policy.document import InvalidPolicy
-from scheduling.models import PolicyVersion
+from scheduling.models import PolicyTrial, PolicyVersion
 from tenants.admin import ReadOnly
 from tenants.controls import ControlRefused
 from tenants.rbac import principal_of_user
 
-DRAFT, PUBLISH, ROLL_BACK = "_draft", "_publish", "_roll_back"
+DRAFT, PUBLISH, ROLL_BACK, TRY = "_draft", "_publish", "_roll_back", "_try"
 BUTTONS = {
-    "draft": {DRAFT: "Save draft", PUBLISH: "Publish"},
+    "draft": {
+        DRAFT: "Save draft",
+        PUBLISH: "Publish",
+        TRY: "Try the saved draft on the live backlog",
+    },
     "active": {DRAFT: "Save as a new draft", PUBLISH: "Publish as a new version"},
-    "retired": {DRAFT: "Save as a new draft", ROLL_BACK: "Roll back to this version"},
+    "retired": {
+        DRAFT: "Save as a new draft",
+        ROLL_BACK: "Roll back to this version",
+        TRY: "Try this version on the live backlog",
+    },
 }
 DONE = {
     DRAFT: "Version {} is kept as a draft; it is not in force.",
@@ -64,6 +73,8 @@ class PolicyVersionAdmin(ReadOnly):
         row = self.get_object(request, object_id)
         if not isinstance(row, PolicyVersion):
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined,no-any-return]
+        if TRY in request.POST:
+            return _tried(request, row)
         page = PolicyPage(row.body, request.POST if request.method == "POST" else None)
         number = _done(request, row, page) if request.method == "POST" else None
         if number is None:
@@ -97,9 +108,22 @@ class PolicyVersionAdmin(ReadOnly):
             "tables": tables,
             "errors": page.errors(),
             "buttons": BUTTONS[row.state],
+            "trials": PolicyTrial.objects.filter(number=row.number).defer("result", "body")[:5],
             "media": self.media + page.form.media,
         }
         return TemplateResponse(request, "admin/policy.html", context)
+
+
+def _tried(request: HttpRequest, row: PolicyVersion) -> HttpResponse:
+    """Ask for a trial of the version as it is stored, whatever was typed; show how it goes."""
+    who = request.user.get_username()
+    try:
+        trial = policy_simulate(number=row.number, acting_user=who, reason="tried in the admin")
+    except (ControlRefused, InvalidPolicy) as refused:
+        messages.error(request, str(refused))
+        where = reverse("admin:scheduling_policyversion_change", args=[row.number])
+        return HttpResponseRedirect(where)
+    return HttpResponseRedirect(reverse("admin:scheduling_policytrial_change", args=[trial.id]))
 
 
 def _done(request: HttpRequest, row: PolicyVersion, page: PolicyPage) -> int | None:

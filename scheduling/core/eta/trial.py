@@ -5,14 +5,16 @@ of who was served. The estimates of how long jobs run err alike on both sides, s
 better known than either side. A policy says nothing here of what it does to work that is not
 submitted yet: admission, shedding, retries and fallbacks are no part of a trial.
 
-Shares are counted over a window from now: an hour, or until all is clear if that is sooner. The
-fairness of a run is Jain's index of charge by weight over the tenants that wait through the whole
-window in both runs; others are served less because they ask for less.
+Shares are counted over a window from now: an hour, or until in either run a tenant with at least half
+of the average work has no job left to start, for from then on who waits gets what is left. The fairness
+of a run is Jain's index of charge by weight over the tenants that wait through the whole window in
+both runs; others are served less because they ask for less.
 """
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from math import inf
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -37,7 +39,7 @@ class Part:
     """What one run gives a tenant, a class, or all: waits in seconds, shares of 0 to 1.
 
     `charge_share` and `cost_share` are its parts of the charge and of the unit seconds served in
-    the window; `spend` is the money (USD) that its jobs which start in the window have reserved.
+    the window; `spend` is the money (USD) that its jobs which start within the hour have reserved.
     `clear_at` is None for a class.
     """
 
@@ -143,10 +145,19 @@ def compare(
 
 
 def _until(pair: Pair) -> float:
-    """Return where the window ends: after an hour, or when both runs are clear."""
+    """Return where the window ends."""
     now = pair[0].now
-    clear = max((at for run in pair for at in run.tenants.values()), default=now + WINDOW_S)
-    return min(now + WINDOW_S, clear)
+    clear = [at for run in pair for at in run.tenants.values() if at > now]
+    ends = [at for run in pair for at in _out_of_work(run) if at > now]
+    return min(now + WINDOW_S, min(ends, default=max(clear, default=inf)))
+
+
+def _out_of_work(run: Run) -> list[float]:
+    """Return when each tenant with half the average work or more has its last start."""
+    groups, work = run.by(_TENANT), run.cost_s(inf)
+    works = {name: float(work[rows].sum()) for name, rows in groups.items()}
+    least = sum(works.values()) / max(1, len(works)) / 2
+    return [float(run.starts[rows].max()) for name, rows in groups.items() if works[name] >= least]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +175,8 @@ class _Measured:
     def of(cls, run: Run, until: float, spend: Mapping[str, Decimal]) -> "_Measured":
         """Measure a run; a spend that is nought is left out."""
         starting = run.starts < until
-        reserved = ((row, spend.get(run.jobs[row].id)) for row in np.flatnonzero(starting).tolist())
+        hour = np.flatnonzero(run.starts < run.now + WINDOW_S).tolist()
+        reserved = ((row, spend.get(run.jobs[row].id)) for row in hour)
         return cls(
             run,
             until,
