@@ -35,19 +35,25 @@ class DryRun(Endpoint):
 
         There is no reservation in it, and nothing to repeat safely: no Idempotency-Key is needed.
         """
-        body = body_of(request)
-        try:
-            named = workspace_named(body)
-        except WrongValue as wrong:
-            raise invalid(FieldError(field=WORKSPACE, sentence=str(wrong))) from None
-        workspace = workspace_for(self.principal, named, Permission.SUBMIT)
-        asked = submission_read({k: v for k, v in body.items() if k != WORKSPACE})
-        if isinstance(asked, list):
-            raise invalid(*asked)
+        workspace, asked = submission_asked(self.principal, request)
         decision = _decision(self.principal, workspace, asked)
         if isinstance(decision, Refused):
             raise invalid(*decision.errors)
         return Response(DecisionSerializer(decision).data)
+
+
+def submission_asked(principal: Principal, request: Request) -> tuple[Workspace, Submission]:
+    """Return where the body would be submitted, and what; raise a 400, 403 or 404 `Problem`."""
+    body = body_of(request)
+    try:
+        named = workspace_named(body)
+    except WrongValue as wrong:
+        raise invalid(FieldError(field=WORKSPACE, sentence=str(wrong))) from None
+    workspace = workspace_for(principal, named, Permission.SUBMIT)
+    asked = submission_read({k: v for k, v in body.items() if k != WORKSPACE})
+    if isinstance(asked, list):
+        raise invalid(*asked)
+    return workspace, asked
 
 
 def _decision(principal: Principal, workspace: Workspace, asked: Submission) -> Decision | Refused:

@@ -45,6 +45,7 @@ class CostToOthersSerializer(Shown):
     tenants = serializers.IntegerField()
     mean_s = serializers.FloatField()
     most_s = serializers.FloatField()
+    total_s = serializers.FloatField()
     named = serializers.ListField(child=serializers.CharField(), required=False)
     own = serializers.DictField()
 

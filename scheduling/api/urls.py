@@ -55,6 +55,7 @@ from scheduling.api.stories import JobDecisions, JobEvents
 from scheduling.api.tenants import Shares, Tenants
 from scheduling.api.trials import PolicyTry, Trial
 from scheduling.api.webhooks import RemoveWebhook, RotateWebhook, WebhookDeliveries, Webhooks
+from scheduling.api.what_if import WhatIfJob, WhatIfSubmitted
 
 app_name = "api"
 
@@ -67,6 +68,7 @@ urlpatterns = [
     path("jobs", Jobs.as_view(), name="jobs"),
     path("jobs/bulk", BulkJobs.as_view(), name="jobs-bulk"),
     path("jobs/dry-run", DryRun.as_view(), name="jobs-dry-run"),
+    path("jobs/what-if", WhatIfSubmitted.as_view(), name="jobs-what-if"),
     path("jobs/cancel", CancelJobs.as_view(), name="jobs-cancel"),
     path("jobs/<uuid:job_id>", JobDetail.as_view(), name="job"),
     path("jobs/<uuid:job_id>/cancel", CancelJob.as_view(), name="job-cancel"),
@@ -76,6 +78,7 @@ urlpatterns = [
     path("jobs/<uuid:job_id>/resume", ResumeJob.as_view(), name="job-resume"),
     path("jobs/<uuid:job_id>/requeue", RequeueJob.as_view(), name="job-requeue"),
     path("jobs/<uuid:job_id>/explain", ExplainJob.as_view(), name="job-explain"),
+    path("jobs/<uuid:job_id>/what-if", WhatIfJob.as_view(), name="job-what-if"),
     path("jobs/<uuid:job_id>/events", JobEvents.as_view(), name="job-events"),
     path("jobs/<uuid:job_id>/decisions", JobDecisions.as_view(), name="job-decisions"),
     path("reviews", Reviews.as_view(), name="reviews"),

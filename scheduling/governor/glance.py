@@ -15,13 +15,14 @@ import numpy as np
 import redis
 from django.db import connection
 
+from scheduling.core.eta.calibration import SLACK_S, Calibration
 from scheduling.core.policy.explain import Ahead, ahead_of
 from scheduling.core.states import JobState
 from scheduling.governor.book import Book, given_seconds
 from scheduling.governor.boot import memory_load
 from scheduling.governor.config import Config, config_load
 from scheduling.governor.durations import Durations
-from scheduling.governor.rows import split
+from scheduling.governor.rows import newcomer, split
 from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS
 from scheduling.models import Job, Pool
 from scheduling.selectors.explanation.scene import Rehearsed, Scene
@@ -52,6 +53,7 @@ class _Published:
     header: Header
     front: tuple[uuid.UUID, ...]
     ahead: Ahead | None
+    start: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,19 +69,29 @@ class JobMoved(Exception):
 
 
 def scene_of(
-    job: Job, rehearsed: Rehearsed, viewer: Viewer, *, client: redis.Redis, at: datetime
+    job: Job,
+    rehearsed: Rehearsed,
+    viewer: Viewer,
+    *,
+    client: redis.Redis,
+    at: datetime,
+    most: int | None = None,
 ) -> Scene:
-    """Return the moment of a job.
+    """Return the moment of a job. `most` is both how large a pool is built whole, and how many
+    jobs at the front of a larger one (None: as explanations need it).
 
-    Raises `JobMoved`, and `PolicyVersion.DoesNotExist` before there is a policy.
+    A job that is not stored (it has no arrival number) is one that would be submitted at `at`: it
+    stands in no line yet. Raises `JobMoved`, and `PolicyVersion.DoesNotExist` before there is a
+    policy.
     """
     header = _header(client, job.pool)
-    queued = _queued(job.pool_id)
-    whole = len(queued) <= WHOLE_MOST
-    published = None if whole or header is None else _published(client, header, job.id)
-    front = queued if whole else published.front if published else ()
-    book = _book(job, {job.id, *front}, header, at)
-    row = book.rows.get(str(job.id))
+    whole_most, front = (WHOLE_MOST, FRONT) if most is None else (most, most)
+    queued = _queued(job.pool_id, whole_most)
+    whole = len(queued) <= whole_most
+    published = None if whole or header is None else _published(client, header, job.id, front)
+    first = queued if whole else published.front if published else ()
+    book = _book(job, {job.id, *first}, header, at)
+    row = book.rows.get(str(job.id)) if job.seq else newcomer(job, at.timestamp())
     if row is None or (row.state, row.paused) != (job.state, job.paused):
         raise JobMoved
     state = book.states[str(job.pool_id)]
@@ -91,8 +103,10 @@ def scene_of(
         core=core,
         state=state,
         live={one: live for each in book.states.values() for one, live in each.live.items()},
-        walked=whole or (ahead is not None and ahead.place <= FRONT),
+        walked=whole or (ahead is not None and ahead.place <= front),
         ahead=ahead,
+        start=published.start if published else None,
+        range_of=_range_of(header),
         order_at=at if whole else moment(published.header.at) if published else None,
         tenants={tenant: facts.slug for tenant, facts in book.config.tenants.items()},
         measured=book.durations.measured(),
@@ -107,9 +121,9 @@ def scene_of(
     )
 
 
-def _queued(pool: uuid.UUID) -> list[uuid.UUID]:
+def _queued(pool: uuid.UUID, most: int) -> list[uuid.UUID]:
     rows = Job.objects.filter(pool=pool, state=JobState.QUEUED, paused=False).order_by("seq")
-    return list(rows.values_list("id", flat=True)[: WHOLE_MOST + 1])
+    return list(rows.values_list("id", flat=True)[: most + 1])
 
 
 def _header(client: redis.Redis, pool: Pool) -> Header | None:
@@ -119,15 +133,30 @@ def _header(client: redis.Redis, pool: Pool) -> Header | None:
         return None
 
 
-def _published(client: redis.Redis, header: Header, job: uuid.UUID) -> _Published | None:
+def _published(
+    client: redis.Redis, header: Header, job: uuid.UUID, front: int
+) -> _Published | None:
     try:
         rows = read_rows(client, header, 0, header.startable)
     except redis.RedisError:
         rows = None
     if rows is None:
         return None
-    front = tuple(uuid.UUID(bytes=bytes(one)) for one in rows["job"][:FRONT])
-    return _Published(header=header, front=front, ahead=_ahead(header, rows, job))
+    first = tuple(uuid.UUID(bytes=bytes(one)) for one in rows["job"][:front])
+    ahead = _ahead(header, rows, job)
+    start = None if ahead is None else float(rows["start"][ahead.place - 1])
+    return _Published(header=header, front=first, ahead=ahead, start=start)
+
+
+def _range_of(header: Header | None) -> Calibration:
+    """Return the calibration that the leader told with its last clear time."""
+    if header is None or header.clear_at is None or header.clear_at - header.at <= SLACK_S:
+        return Calibration()
+    wait = header.clear_at - header.at
+    low, high = header.clear_low, header.clear_high
+    if low is None or high is None:
+        return Calibration()
+    return Calibration(low=(low - header.at) / wait, high=(high - header.at) / wait)
 
 
 def _ahead(header: Header, rows: Rows, job: uuid.UUID) -> Ahead | None:

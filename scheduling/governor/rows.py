@@ -20,6 +20,7 @@ from scheduling.core.types import (
 )
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
+from scheduling.models import Job as JobModel
 
 FAILED = (AttemptState.ERROR, AttemptState.INTERRUPTED)
 """How an attempt has ended that may be its provider's fault."""
@@ -86,6 +87,8 @@ class AttemptRow:
     ran_s: float | None
 
 
+LAST_SEQ = 2**63 - 1
+"""Behind every arrival number that a row has."""
 _JOB_WIDTH = len(JobRow.__slots__)
 
 
@@ -98,6 +101,43 @@ def job_row(values: Sequence[Any]) -> JobRow:
         sys.intern(value) if type(value) is str else value for value in values[:_JOB_WIDTH]
     ]
     return JobRow(*shared)
+
+
+def newcomer(job: JobModel, now: float) -> JobRow:
+    """Return the row that a job would have which is submitted at `now`: behind all others."""
+    deadline = job.deadline.timestamp() if job.deadline else None
+    return JobRow(
+        id=str(job.id),
+        seq=LAST_SEQ,
+        pool=str(job.pool_id),
+        tenant=str(job.tenant_id),
+        workspace=str(job.workspace_id),
+        workflow=str(job.workflow_id),
+        kind=job.kind,
+        job_class=job.job_class,
+        cost=job.cost,
+        state=job.state,
+        paused=job.paused,
+        reason=job.reason,
+        model=job.runs_model or job.model,
+        region=job.region,
+        labels=list(job.labels),
+        tools=list(job.tools),
+        data_class=job.data_class,
+        compute_class=job.compute_class,
+        keys=list(job.keys),
+        input_tokens=job.input_tokens,
+        output_tokens=job.output_tokens,
+        expected_s=job.expected_s,
+        submitted_by=job.submitted_by,
+        submitted_at=now,
+        deadline=deadline,
+        fence=0,
+        idempotent=job.idempotent,
+        preemptions=0,
+        places=[str(one) for one in job.places],
+        changed="",
+    )
 
 
 def split(row: tuple[Any, ...]) -> tuple[JobRow, AttemptRow | None]:

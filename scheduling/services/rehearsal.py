@@ -6,7 +6,9 @@ stored, told, held or nudged.
 """
 
 from copy import copy
+from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from django.db import transaction
 
@@ -30,7 +32,17 @@ _BY_COUNT = (Reason.BACKLOG_FULL, Reason.SHED, Reason.CLASS_QUOTA)
 _ASKED_ANEW = (JobState.DEFERRED, JobState.DENIED)
 
 
-@transaction.atomic
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """What a submission would be told: the decision, the job as it would be, and the money (USD)
+    that it would reserve."""
+
+    decision: Decision
+    job: Job
+    rehearsed: Rehearsed
+    spend: Decimal
+
+
 def job_rehearse(
     *,
     workspace: Workspace,
@@ -39,6 +51,26 @@ def job_rehearse(
     rights: Rights,
     now: datetime,
 ) -> Decision | Refused:
+    """Return the decision of a `job_rehearse_whole`, or every error of it."""
+    found = job_rehearse_whole(
+        workspace=workspace,
+        submitted_by=submitted_by,
+        submission=submission,
+        rights=rights,
+        now=now,
+    )
+    return found if isinstance(found, Refused) else found.decision
+
+
+@transaction.atomic
+def job_rehearse_whole(
+    *,
+    workspace: Workspace,
+    submitted_by: str,
+    submission: Submission,
+    rights: Rights,
+    now: datetime,
+) -> Rehearsal | Refused:
     """Return the decision on a submission, or every error of it; no such job is made.
 
     `rights` are as for a submission. The decision names no reservation: none is
@@ -52,10 +84,14 @@ def job_rehearse(
     (found,) = dependencies_bind([drafted], workspace.tenant_id)
     if isinstance(found, Refused):
         return found
-    decision = decision_of(judge([found], catalogue, now)[0], catalogue, now)
+    (judged,) = judge([found], catalogue, now)
+    decision = decision_of(judged, catalogue, now)
     decision.reservation_id = decision.expires_at = None
     transaction.set_rollback(True)
-    return decision
+    rehearsed = Rehearsed(facts=judged.facts, answer=judged.answer, budgets=())
+    return Rehearsal(
+        decision=decision, job=judged.draft.job, rehearsed=rehearsed, spend=judged.spend
+    )
 
 
 @transaction.atomic

@@ -30,7 +30,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What would become of a job: its place, its start (epoch seconds), and who would wait longer.
+    """What would become of a job: its place, start and finish (epoch seconds), and who waits longer.
 
     `start_before` is its start without the lever; None: no start is in sight.
     """
@@ -38,6 +38,7 @@ class Effect:
     place: int | None
     start: float | None
     start_before: float | None
+    finish: float | None
     delayed: tuple[Delay, ...]
 
 
@@ -59,12 +60,14 @@ def effect(
     changed = state.first(len(state.order))
     change(changed)
     ahead = ahead_of(changed, job)
-    after = starts(changed, now, measured)
+    told = forecast(changed, now, exact=len(changed.order), measured=measured)
+    after = _starts(told)
     later = ((state.order.get(one), after.get(one, at) - at) for one, at in before.items())
     return Effect(
         place=ahead.place if ahead else None,
         start=after.get(job.id),
         start_before=before.get(job.id),
+        finish=dict(zip(told.job_ids, told.finishes, strict=True)).get(job.id),
         delayed=tuple(
             Delay(job=one, by_s=by_s)
             for one, by_s in later

@@ -57,7 +57,7 @@ def _told(scene: Scene, lever: Lever, before: Mapping[str, float]) -> Told | Non
     )
     if not _helps(found):
         return None
-    others = _others(scene, found)
+    others = others_told(scene, found)
     return {
         "lever": lever.name,
         "sets": lever.sets,
@@ -101,7 +101,7 @@ def _sooner(found: Effect) -> float | None:
     return round(found.start_before - found.start, 1)
 
 
-def _others(scene: Scene, found: Effect) -> Told:
+def others_told(scene: Scene, found: Effect) -> Told:
     """Return what it would cost: own jobs apart from others', who are named to operators alone."""
     own = [one for one in found.delayed if one.job.tenant == scene.core.tenant]
     others = [one for one in found.delayed if one.job.tenant != scene.core.tenant]
@@ -122,6 +122,7 @@ def _delay(delayed: list[Delay]) -> Told:
         "jobs": len(seconds),
         "mean_s": round(fmean(seconds), 1) if seconds else 0.0,
         "most_s": round(max(seconds, default=0.0), 1),
+        "total_s": round(sum(seconds), 1),
     }
 
 

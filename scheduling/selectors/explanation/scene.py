@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from billing.services.standing import BudgetStanding
 from scheduling.core import types
 from scheduling.core.admission import Answer, Facts
+from scheduling.core.eta.calibration import Calibration
 from scheduling.core.policy.explain import Ahead, Check, Status
 from scheduling.core.policy.raises import Raise
 from scheduling.core.policy.state import PoolState
@@ -46,7 +47,8 @@ class Scene:
     """One moment of a job and its pool.
 
     `state` holds the pool's queued jobs, or those at its front; `walked` says that all that stand
-    in front of this one are there. `live` is what runs in any pool. `ahead` is the job's place as
+    in front of this one are there; `start` is its start in the order that was
+    published last, `range_of` how far such times may be trusted. `live` is what runs in any pool. `ahead` is the job's place as
     the order stood at `order_at`, None where it has none. `tenants` are slugs by id, `measured`
     run times by workflow. `raised` are the escalations of limits in force, on top of `caps` and
     `rates` as they are set. `amounts`: who asks may see what the budgets have spent.
@@ -67,6 +69,8 @@ class Scene:
     rehearsed: Rehearsed
     within: Reach
     amounts: bool
+    start: float | None = None
+    range_of: Calibration = field(default_factory=Calibration)
     raised: tuple[Raise, ...] = ()
     caps: Mapping[LimitKey, int] = field(default_factory=dict)
     rates: Mapping[LimitKey, Rate] = field(default_factory=dict)
