@@ -10,7 +10,7 @@ from bench.places import HOME, Places, places_close, plain_environ
 from telemachus.local import postgres, valkey
 from telemachus.local.child import Child
 from telemachus.local.home import BASE_DIR, ensure_home
-from telemachus.local.installation import PREPARATIONS, Options, children
+from telemachus.local.installation import ROWS, STATIC, Options, children
 from telemachus.local.ports import free_port
 
 
@@ -54,7 +54,7 @@ class Installed:
 
     def seats(self, jobs: int, tenants: int) -> Seats:
         """Bring up the schema, set the scene; returns who may sign in."""
-        for command in PREPARATIONS:
+        for command in (STATIC, *ROWS):
             self._run(str(BASE_DIR / "manage.py"), *command)
         made = self._run("-m", "bench.board_scene", "make", str(jobs), str(tenants))
         return Seats(**json.loads(made))

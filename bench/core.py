@@ -240,6 +240,8 @@ def _row(dice: random.Random, seq: int, owner: str, space: str, flow: str) -> Jo
         submitted_at=NOW - 600 + seq / 1000,
         deadline=None,
         fence=0,
+        idempotent=True,
+        preemptions=0,
         places=[],
         changed="3",
     )

@@ -44,12 +44,13 @@ JOBS = """
 INSERT INTO scheduling_job (id, tenant_id, workspace_id, workflow_id, pool_id, kind, job_class,
     risk, state, paused, cancel_requested, reason, outcome, fence, step, tries, max_attempts,
     idempotent, payload, model, region, labels, keys, tools, data_class, compute_class, estimate,
-    needs_review, input_tokens, output_tokens, submitted_by, submitted_at, finished_at)
+    needs_review, input_tokens, output_tokens, submitted_by, submitted_at, finished_at, phase,
+    step_fence, parent_call, depth, preemptions, runs_model, places)
 SELECT gen_random_uuid(), w.tenant_id, w.id, f.id, f.pool_id, 'simulated', 'normal', 'low',
     CASE WHEN {ended} THEN CASE WHEN n % 50 = 0 THEN 'failed' ELSE 'done' END ELSE 'queued' END,
     false, false, 'in_order', 'unreviewed', {ended}::int, 0, 0, 3, true, '{{"seconds": 0}}', '', '',
     '{{}}', '{{}}', '{{}}', '', '', '{{}}', false, 0, 0, 'bench', now() - interval '1 hour',
-    CASE WHEN {ended} THEN now() END
+    CASE WHEN {ended} THEN now() END, 'work', 0, '', 0, 0, '', '{{}}'
 FROM generate_series(1, {count}) n
 JOIN (SELECT w.*, row_number() OVER (ORDER BY w.id) AS place FROM tenants_workspace w
     JOIN tenants_tenant t ON t.id = w.tenant_id WHERE t.slug LIKE 'many-%') w

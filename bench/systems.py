@@ -20,7 +20,7 @@ from bench.places import Places, environment, plain_environ
 from bench.stamps import FOLDER_VARIABLE
 from telemachus.local.child import Child
 from telemachus.local.home import BASE_DIR
-from telemachus.local.installation import PREPARATIONS, Options, children
+from telemachus.local.installation import ROWS, STATIC, Options, children
 from telemachus.local.supervisor import Supervisor
 
 THREADS = 4
@@ -129,7 +129,7 @@ class Telemachus:
         self._places.broker_empty(BROKER_OWN)
         env = self.env | {"DATABASE_URL": url}
         manage = [sys.executable, str(BASE_DIR / "manage.py")]
-        for command in PREPARATIONS:
+        for command in (STATIC, *ROWS):
             subprocess.run([*manage, *command], env=env, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
         subprocess.run([*self._app(), "prepare"], env=env, check=True)  # noqa: S603
 
