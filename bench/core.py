@@ -40,6 +40,7 @@ from scheduling.core.policy.limits import Limits
 from scheduling.core.policy.settings import Policy
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Executor, Job, Pool
+from scheduling.governor import book as book_module
 from scheduling.governor.book import Book, FirstEta
 from scheduling.governor.config import (
     Config,
@@ -160,6 +161,7 @@ def leader_book(size: int, tenants: int) -> Book:
     for owner in owners[::2]:
         for _ in range(5):
             book.durations.learn(owner, flows[owner][0], dice.expovariate(1 / 30))
+    book_module.recent_retries = lambda _policy: {}  # nothing was retried, and no database is there
     book.open_pools({})
     weights = [1 / (n + 1) ** 0.5 for n in range(tenants)]
     drawn = dice.choices(owners, weights, k=size)
