@@ -28,6 +28,7 @@ class Command(BaseCommand):
     """Plays the trial and stores what came of it."""
 
     help = "Run a trial of a policy on the live backlog; it must have been taken."
+    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Which trial."""
