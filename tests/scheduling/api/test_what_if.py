@@ -63,9 +63,7 @@ def test_a_larger_budget_lets_the_job_start_now_and_writes_nothing(stage, waitin
     assert (rows(), control_number()) == before
 
 
-def test_another_class_moves_the_job_ahead_of_others_who_are_named_to_operators_alone(
-    stage, olga
-):
+def test_another_class_moves_the_job_ahead_of_others_who_are_named_to_operators_alone(stage, olga):
     jobs = [stage.submit(cost=8), stage.submit(stage.foreign, cost=8), stage.submit(cost=8)]
     found = tried(stage.web, jobs[2], **{"class": "expedite"})
     assert (found["place"], found["before"]["place"]) == (1, 3)
