@@ -27,14 +27,14 @@ class Calibration:
     high: float = FALLBACK[1]
     samples: int = 0
 
-    def around(self, eta: float, now: float) -> tuple[float, float]:
+    def around(self, eta: float, now: float, slack_s: float = SLACK_S) -> tuple[float, float]:
         """Return the range (from, to) of an `eta`, epoch seconds; it never begins before `now`.
 
-        It reaches at least `SLACK_S` to either side: no estimate is finer than the steps in which
-        work is placed and settled.
+        It reaches at least `slack_s` to either side: no estimate is finer than the steps in which
+        work is placed and settled. A simulated run has no such steps, and takes 0.
         """
         wait = max(0.0, eta - now)
-        low, high = min(wait * self.low, wait - SLACK_S), max(wait * self.high, wait + SLACK_S)
+        low, high = min(wait * self.low, wait - slack_s), max(wait * self.high, wait + slack_s)
         return now + max(0.0, low), now + high
 
 

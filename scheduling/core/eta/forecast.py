@@ -23,6 +23,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from math import ceil, inf, nan
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from scheduling.core.capacity.room import ceiling, planned_end
 from scheduling.core.eta.lanes import Lanes
+from scheduling.core.eta.paces import Paces
 from scheduling.core.placement import candidates
 from scheduling.core.policy.cycle import run
 from scheduling.core.policy.settings import Backfill
@@ -39,6 +41,9 @@ from scheduling.core.types import REVIEWS, Job, Live
 Ints: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 Bools: TypeAlias = NDArray[np.bool_]
+Measured: TypeAlias = Mapping[str, float] | Paces
+"""What was learnt of run times: the mean seconds by workflow, or how runs go beside estimates."""
+_NOTHING: Mapping[str, float] = MappingProxyType({})
 Waits = TypeVar("Waits", Job, Live)
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -139,11 +144,20 @@ def expecting(one: Waits, measured: Mapping[str, float]) -> Waits:
     return one if seconds == one.expected_s else replace(one, expected_s=seconds)
 
 
-def _seconds(one: Job | Live, measured: Mapping[str, float]) -> float:
+def _seconds(one: Job | Live, measured: Measured) -> float:
     """How long a workflow's work takes says nothing of how long its review does."""
+    if isinstance(measured, Paces):
+        return measured.run_s(one)
     if one.class_name == REVIEWS.name:
         return one.expected_s
     return measured.get(one.workflow, one.expected_s)
+
+
+def _going(live: Live, measured: Measured, now: float) -> Live:
+    """Return a run under way with the run time that speaks for it at `now`."""
+    if isinstance(measured, Paces):
+        return replace(live, expected_s=measured.end(live, now) - live.started_at)
+    return expecting(live, measured)
 
 
 def forecast(
@@ -153,20 +167,21 @@ def forecast(
     exact: int = EXACT,
     queue: Sequence[Job] | None = None,
     places: Ints | None = None,
-    measured: Mapping[str, float] = {},
+    measured: Measured = _NOTHING,
 ) -> Forecast:
     """Forecast a pool at `now` without changing its state.
 
     The first `exact` jobs are fast-forwarded exactly. `queue` is every startable job, where the
     caller has them already, in order, or in any order with the rows in order as `places` (the full
     pass); else the order is walked. `measured` run times by workflow (seconds) stand before what a
-    job was expected to take when it came.
+    job was expected to take when it came; paces put that right instead, and leave what the cycle
+    itself goes by (the planned ends of backfill) as it is.
     """
     if queue is None:
         queue = [spot.job for spot in state.order.walk_all()]
     rows = np.arange(len(queue)) if places is None else places
     found = Forecast(now=now, queue=queue, front=rows[:exact].tolist())
-    for live in (expecting(live, measured) for live in state.live.values()):
+    for live in (_going(live, measured, now) for live in state.live.values()):
         end = planned_end(live, now)
         overdue = live.started_at + live.expected_s < now
         found.running[live.job_id] = Running(finish=end, overdue=overdue)
@@ -177,10 +192,12 @@ def forecast(
     return found
 
 
-def _copied(state: PoolState, exact: int, measured: Mapping[str, float]) -> PoolState:
+def _copied(state: PoolState, exact: int, measured: Measured) -> PoolState:
     """Return the copy to drive; its jobs need their measured times only where backfill looks."""
     copy = state.first(exact)
     copy.limits.drop_windows()
+    if isinstance(measured, Paces):
+        return copy
     if state.policy.backfill is Backfill.EASY:
         for job in [job for job, _ in copy.order.startable()]:
             if (known := expecting(job, measured)) is not job:
@@ -214,10 +231,13 @@ class _Room:
     live: tuple[Live, ...]
 
 
-def _fast_forward(copy: PoolState, measured: Mapping[str, float], found: Forecast) -> _Room | None:
+def _fast_forward(copy: PoolState, measured: Measured, found: Forecast) -> _Room | None:
     """Run `copy` by its planned ends until it rests; None when it never had room for more."""
     clock, room = found.now, None
-    ends = [(planned_end(live, clock), job_id) for job_id, live in copy.live.items()]
+    ends = [
+        (planned_end(_going(live, measured, clock), clock), job_id)
+        for job_id, live in copy.live.items()
+    ]
     heapify(ends)
     while True:
         done = run(copy, clock)
@@ -226,10 +246,14 @@ def _fast_forward(copy: PoolState, measured: Mapping[str, float], found: Forecas
             heappush(ends, (finish, job.id))
             found.note_exact(job, clock, finish)
         if room is None and done.drained:
-            room = _Room(clock, tuple(expecting(live, measured) for live in copy.live.values()))
+            room = _Room(clock, _going_all(copy, measured, clock))
         if not ends or not len(copy.order):
             return room
         clock = _end_next(copy, ends)
+
+
+def _going_all(copy: PoolState, measured: Measured, now: float) -> tuple[Live, ...]:
+    return tuple(_going(live, measured, now) for live in copy.live.values())
 
 
 def _end_next(copy: PoolState, ends: list[tuple[float, str]]) -> float:
@@ -241,7 +265,7 @@ def _end_next(copy: PoolState, ends: list[tuple[float, str]]) -> float:
 
 
 def _lay_behind(
-    state: PoolState, rows: Ints, measured: Mapping[str, float], room: _Room, found: Forecast
+    state: PoolState, rows: Ints, measured: Measured, room: _Room, found: Forecast
 ) -> None:
     """Lay the jobs behind the exact part, the queue's `rows` in order, into lanes.
 
@@ -253,7 +277,7 @@ def _lay_behind(
     units = _lane_units(state, costs)
     if units < 1:
         return
-    expected = map(measured.get, map(_WORKFLOW, jobs), map(_EXPECTED_S, jobs))
+    expected = _expected(jobs, measured)
     seconds = _column(expected, np.float64, len(jobs))[rows]
     lanes = Lanes(units, now=room.at, running=_held(state, room))
     starts = lanes.take_all(np.clip(costs, 1, units).tolist(), seconds.tolist())
@@ -262,6 +286,12 @@ def _lay_behind(
     found.starts += starts
     found.finishes += finishes.tolist()
     _note_ends(found, rows, finishes)
+
+
+def _expected(jobs: Sequence[Job], measured: Measured) -> Iterable[float]:
+    if isinstance(measured, Paces):
+        return map(measured.run_s, jobs)
+    return map(measured.get, map(_WORKFLOW, jobs), map(_EXPECTED_S, jobs))
 
 
 def _note_ends(found: Forecast, rows: Ints, finishes: Floats) -> None:
