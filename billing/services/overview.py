@@ -5,7 +5,7 @@ up from the ledger.
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -58,6 +58,11 @@ def budgets_page(
     shown = found[:size]
     more = shown[-1].id if len(found) > size else None
     return _rows(shown, now), more
+
+
+def budgets_drawn(ids: Collection[uuid.UUID], span: Window) -> dict[uuid.UUID, Decimal]:
+    """Return what the ledger says was spent of each budget in a span of any length."""
+    return {row.id: ledger_spent(row, span) for row in Budget.objects.filter(id__in=ids)}
 
 
 def budget_of_escalation(escalation_id: uuid.UUID) -> uuid.UUID | None:

@@ -14,6 +14,7 @@ from scheduling.api.costs import Costs
 from scheduling.api.dry_run import DryRun
 from scheduling.api.endpoint import UnknownRoute
 from scheduling.api.explain import ExplainJob
+from scheduling.api.forecast import EtaHonesty, Forecast
 from scheduling.api.job_levers import (
     ManageJobs,
     PauseJob,
@@ -88,6 +89,8 @@ urlpatterns = [
     path("reviews/<uuid:job_id>/release", ReleaseReview.as_view(), name="review-release"),
     path("queue", Queue.as_view(), name="queue"),
     path("pools", Pools.as_view(), name="pools"),
+    path("forecast", Forecast.as_view(), name="forecast"),
+    path("forecast/honesty", EtaHonesty.as_view(), name="forecast-honesty"),
     path("executors", Executors.as_view(), name="executors"),
     path("tenants", Tenants.as_view(), name="tenants"),
     path("shares", Shares.as_view(), name="shares"),
