@@ -30,7 +30,9 @@ from scheduling.selectors.retries import recent_retries
 
 log = logging.getLogger(__name__)
 
-CHECKED_LAST = 200
+CHECKED_LAST = 1_000
+"""So many ETAs that came due say how far the next may be off; with fewer, a long backlog that grows
+is told too narrow a range (KTH-SP2 without backfill: 61 % hits with 200, 78 % with 1,000)."""
 REVIEW_S = 900.0
 """How long a review is expected to take, from its place to the verdict."""
 

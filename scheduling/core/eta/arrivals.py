@@ -29,6 +29,8 @@ WEEK = 7 * DAY
 HOUR_S = 3600
 FEWEST_HOURS = 2 * DAY
 """With less history than this only a plain mean is foreseen, and its range is a guess."""
+FEWEST = 9
+"""The least number of values that has a tenth."""
 HALF_LIFE_WEEKS = 3.0
 PRIOR = 2.0
 _TAIL = 0.1
@@ -91,8 +93,8 @@ def learnt(counts: Floats, first_hour: int) -> Pattern:
 
 
 def _bounds(off: Floats) -> tuple[float, float]:
-    """Return the 10 % and 90 % quantiles; with few values those of a wide guess."""
-    if len(off) < DAY:
+    """Return the 10 % and 90 % quantiles; with too few values for any, those of a wide guess."""
+    if len(off) < FEWEST:
         return -2.0, 2.0
     ranked = np.sort(off)
     rank = int((len(ranked) + 1) * _TAIL)

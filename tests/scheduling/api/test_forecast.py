@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from billing.models import Budget
@@ -184,3 +185,21 @@ def test_the_score_of_another_tenants_jobs_is_not_told(world: World, foreign: Ca
     job = came(world.web, 1, 2)[0]
     ran(job, hours_ago=2, waited_s=10, took_s=20, eta=(40, 20, 60))
     assert foreign.get("/forecast/honesty").json()["rows"] == []
+
+
+def test_the_command_prints_the_same(world: World, operator: Caller, capsys: Any) -> None:
+    first, second = came(world.web, 2, 2)
+    ran(first, hours_ago=2, waited_s=10, took_s=20, eta=(40, 20, 60))
+    call_command("forecast")
+    told = capsys.readouterr().out
+    assert "Pool main. Not enough history: it rests on 2 hours of arrivals" in told
+    assert "1 measured run;" in told
+    assert "acme/build" in told
+    assert str(second.id) not in told
+
+
+def test_the_command_says_what_is_wrong(world: World) -> None:
+    with pytest.raises(CommandError, match="there are: main"):
+        call_command("forecast", pool="nowhere")
+    with pytest.raises(CommandError, match="above 0"):
+        call_command("forecast", "--outage", "0")

@@ -53,6 +53,12 @@ def test_recent_weeks_weigh_more():
     assert learnt(counts, 0).ahead(12, 1).mean[0] > 25
 
 
+def test_a_few_counts_have_a_range_of_their_own_and_fewer_a_wide_guess():
+    apart = [10.0, 90.0]
+    assert learnt(np.array(apart * 4), 0).high == 2.0
+    assert learnt(np.array(apart * 5), 0).high > 5.0
+
+
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_four_of_five_hours_fall_into_the_range(seed):
     dice = np.random.default_rng(seed)
