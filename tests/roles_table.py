@@ -103,7 +103,7 @@ CALLS = [
     post(f"{API}reviews/TAKEN/release", "401 409 409 403 409 404 403 404 404"),
     get(f"{API}queue", ORDER, tenant="hush"),
     get(f"{API}pools", ANY_MEMBER),
-    get(f"{API}forecast", "401 200+ 200+ 200+ 200+ 200+ 200+ 200 200"),
+    get(f"{API}forecast", "401 200+ 200+ 200 200 200+ 200 200 200"),
     get(f"{API}forecast/honesty", ANY_MEMBER),
     get(f"{API}executors", "401 200+ 200+ 200+ 200+ 200 200+ 200 200"),
     get(f"{API}tenants", "401 200+ 200+ 200+ 200+ 200 200+ 200 200"),
