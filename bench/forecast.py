@@ -1,6 +1,6 @@
 """How well arrivals are foreseen on real logs: a rolling origin, a day ahead, every day of each log.
 
-`python -m bench.forecast [DIRECTORY]` reads the logs of that directory (default `../shared/data`)
+`python -m bench.forecast` reads the logs of the folder that TELEMACHUS_DATA names (see `known`), those
 that are there: `swf/*.swf.gz` (weeks of arrivals), `servegen/*_rates.csv.gz` (rates), and the
 request traces of Azure and Mooncake, an hour long, by the minute. MASE is the mean absolute error
 over that of the naive forecast: the same hour of the last week, else of the last day, else the
@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.data import data_folder
 from scheduling.core.eta.arrivals import DAY, HOUR_S, WEEK, Floats, learnt
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 HISTORY = 8 * WEEK
 
 
@@ -104,7 +104,9 @@ def _rates(path: Path) -> Floats:
 
 def main() -> None:
     """Print the table."""
-    data = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    data = data_folder()
+    if data is None:
+        sys.exit("The logs are not here: TELEMACHUS_DATA names their folder.")
     sys.stdout.write(f"{'log':<32}{'origins':>8}{'mean':>9}{'MAE':>9}{'MASE':>7}{'in 80 %':>9}\n")
     for log, counts, warm, ahead in logs(data):
         one = backtest(log, counts, warm=warm, ahead=ahead)

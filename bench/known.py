@@ -9,7 +9,6 @@ are not part of this project: TELEMACHUS_DATA names their folder.
 import csv
 import gzip
 import json
-import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +19,6 @@ from typing import Any
 from scheduling.simulator.engine import play
 from scheduling.simulator.reading import read
 
-_ROOT = Path(__file__).resolve().parent.parent
 KTH = "swf/KTH-SP2-1996-2.swf.gz"
 VTC = "vtc/artifact_numbers.json"
 UNITS = 19
@@ -48,13 +46,6 @@ class Known:
     def holds(self) -> bool:
         """Tell whether the difference is within the tolerance."""
         return abs(self.difference) <= self.tolerance
-
-
-def data_folder() -> Path | None:
-    """Return the folder of the traces; None when there is none."""
-    named = os.environ.get("TELEMACHUS_DATA")
-    folder = Path(named) if named else _ROOT.parent / "shared" / "data"
-    return folder if folder.is_dir() else None
 
 
 def played(document: Document, take: Take) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import sys
 
-from bench.known import data_folder, every_figure, newer_among_the_first, seven_charts
+from bench.data import data_folder
+from bench.known import every_figure, newer_among_the_first, seven_charts
 
 _ORDER = "ABCFDEG"
 _NEWER = 100

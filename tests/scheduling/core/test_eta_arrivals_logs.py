@@ -2,13 +2,13 @@
 
 import pytest
 
-from bench.forecast import DATA, backtest, logs
+from bench.forecast import backtest, logs
+from bench.data import data_folder
 
 WEEKS_LONG = ("KTH-SP2-1996-2", "LLNL-Atlas-2006-2", "NASA-iPSC-1993-3")
 
-pytestmark = pytest.mark.skipif(
-    not (DATA / "swf").is_dir(), reason=f"the logs are not at {DATA.name}/swf beside the project"
-)
+DATA = data_folder()
+pytestmark = pytest.mark.skipif(DATA is None, reason="the logs are not here (TELEMACHUS_DATA)")
 
 
 @pytest.fixture(scope="module")

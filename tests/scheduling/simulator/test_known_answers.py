@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.known import data_folder, kth_figures, newer_among_the_first, seven_charts, vtc_figures
+from bench.data import data_folder
+from bench.known import kth_figures, newer_among_the_first, seven_charts, vtc_figures
 
 DATA = data_folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="the traces are not here (TELEMACHUS_DATA)")
