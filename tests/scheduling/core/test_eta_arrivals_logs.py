@@ -2,8 +2,8 @@
 
 import pytest
 
-from bench.forecast import backtest, logs
 from bench.data import data_folder
+from bench.forecast import backtest, logs
 
 WEEKS_LONG = ("KTH-SP2-1996-2", "LLNL-Atlas-2006-2", "NASA-iPSC-1993-3")
 
