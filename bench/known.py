@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from scheduling.simulator.engine import play
-
 from scheduling.simulator.reading import read
 
 KTH = "swf/KTH-SP2-1996-2.swf.gz"
