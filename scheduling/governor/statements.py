@@ -104,16 +104,18 @@ DISPATCH = f"""
     SET state = 'running', fence = j.fence + 1, reason = asked.reason,
         started_at = coalesce(j.started_at, clock_timestamp())
     FROM asked WHERE j.id = asked.job AND j.id = ANY(ARRAY(SELECT job FROM free))
-    RETURNING j.fence, j.step, j.tenant_id, asked.*
+    RETURNING j.fence, j.step, j.tenant_id, coalesce(nullif(j.runs_model, ''), j.model) AS model,
+        asked.*
 ), made AS (
     INSERT INTO scheduling_attempt (
         id, job_id, fence, step, executor_id, state, cost, charge, job_class, turn, lifts,
         workspace_lifts, expected_s, lease_until, sent_at, sends, dispatched_at, error_class,
-        message, eta_at, eta_finish, eta_low, eta_high
+        message, model, eta_at, eta_finish, eta_low, eta_high
     )
     SELECT attempt, job, fence, step, executor, 'dispatched', cost, charge, class, turn, lifts,
         workspace_lifts, expected_s, clock_timestamp() + make_interval(secs => lease),
-        CASE WHEN lease = 0 THEN clock_timestamp() END, 1, clock_timestamp(), '', '', eta_at, eta_finish, eta_low, eta_high
+        CASE WHEN lease = 0 THEN clock_timestamp() END, 1, clock_timestamp(), '', '', model,
+        eta_at, eta_finish, eta_low, eta_high
     FROM placed ORDER BY place
     RETURNING id, job_id, fence
 ), told AS (

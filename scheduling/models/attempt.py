@@ -29,6 +29,7 @@ class Attempt(models.Model):
 
     `charge_due` None means that the estimate stands. `cost` is the units charged at placement.
     `eta_finish` with its range is the first estimate that the job was given, at `eta_at`.
+    `model` is what the job was to run when it was dispatched; empty: its executor's default.
     `reviewer` is who has taken a review, for as long as its lease; it costs no units.
     `stop_for` is what it was asked to stop for: a cancel, a higher class (preempt), or the draining
     of its executor; empty for one that was not asked.
@@ -42,6 +43,7 @@ class Attempt(models.Model):
     executor = models.ForeignKey(Executor, models.PROTECT, db_index=False, related_name="attempts")
     worker = models.ForeignKey(Worker, models.SET_NULL, null=True, related_name="attempts")
     reviewer = models.CharField(max_length=200, blank=True, db_default="")
+    model = models.CharField(max_length=200, blank=True, default="", db_default="")
     state = models.CharField(max_length=11, choices=[(s, s) for s in ATTEMPT_STATES])
     stop_for = models.CharField(
         max_length=7, choices=[(s, s) for s in STOPS_FOR], blank=True, default="", db_default=""

@@ -17,16 +17,15 @@ WHERE j.outcome IN ('accepted', 'rejected') AND (j.needs_review OR w.needs_revie
   AND {_RUNS} = ANY(%s::text[])
 GROUP BY runs
 """  # noqa: S608 (constants)
-_LATENCY = f"""
-SELECT {_RUNS} AS runs,
+_LATENCY = """
+SELECT a.model,
     percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM a.ended_at - a.started_at))
 FROM scheduling_executor e CROSS JOIN LATERAL (
-    SELECT job_id, started_at, ended_at, state FROM scheduling_attempt
+    SELECT model, started_at, ended_at, state FROM scheduling_attempt
     WHERE executor_id = e.id AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT %s
-) a JOIN scheduling_job j ON j.id = a.job_id
-WHERE e.models_offered && %s::varchar[] AND a.state = 'complete' AND {_RUNS} = ANY(%s::text[])
-GROUP BY runs
-"""  # noqa: S608 (constants)
+) a WHERE e.models_offered && %s::varchar[] AND a.state = 'complete' AND a.model = ANY(%s::text[])
+GROUP BY a.model
+"""
 
 
 def quality_of(models: Collection[str]) -> dict[str, float]:

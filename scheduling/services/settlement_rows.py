@@ -42,7 +42,7 @@ JOIN scheduling_job j ON j.id = a.job_id
 CROSS JOIN LATERAL (SELECT * FROM scheduling_workflow WHERE id = j.workflow_id OFFSET 0) w
 CROSS JOIN LATERAL (
     SELECT provider, CASE WHEN kind = 'human' THEN kind ELSE coalesce(
-        nullif(j.runs_model, ''), nullif(j.model, ''), models_offered[1], kind
+        nullif(a.model, ''), nullif(j.runs_model, ''), nullif(j.model, ''), models_offered[1], kind
     ) END AS model FROM scheduling_executor WHERE id = a.executor_id OFFSET 0
 ) e
 WHERE a.id = ANY(%s::uuid[])
@@ -99,7 +99,7 @@ _encode = json.JSONEncoder(default=str).encode
 class Locked(Course):
     """A job with one attempt of it, both locked: what settling has to know of them.
 
-    `model` is what the attempt runs: the job's, else the first that its executor offers, else the
+    `model` is what the attempt runs: the job's at its dispatch, else the first that its executor offers, else the
     executor's kind. `asked_model` is what the job was submitted with. `is_troubled`: a circuit of
     the executor has something to recover from.
     """

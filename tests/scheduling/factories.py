@@ -150,6 +150,7 @@ def place(job: Job, *, fence: int = 1, **more: Any) -> Attempt:
     fields: dict[str, Any] = {
         "cost": 1, "charge": 1, "job_class": job.job_class, "expected_s": 1.0,
         "lease_until": now, "sent_at": now, "sends": 1, "state": "dispatched",
+        "model": job.model_in_force,
     }  # fmt: skip
     return Attempt.objects.create(job=job, fence=fence, executor=executor, **(fields | more))
 

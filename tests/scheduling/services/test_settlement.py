@@ -253,10 +253,11 @@ def test_a_stale_fence_changes_nothing(attempt: Attempt) -> None:
     assert not LedgerEntry.objects.exists()
 
 
-def test_a_late_report_that_comes_during_the_review_is_priced_as_what_it_ran(
+def test_a_late_report_is_priced_as_what_its_attempt_ran_whatever_the_job_is_at_now(
     attempt: Attempt,
 ) -> None:
-    Job.objects.update(phase="review", model="m")
+    Attempt.objects.update(model="m")
+    Job.objects.update(phase="review", model="asked", runs_model="stand-in")
     with transaction.atomic():
         (locked,) = attempts_lock([attempt.id])
     assert locked.model == "m"
