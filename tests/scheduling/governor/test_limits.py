@@ -141,7 +141,7 @@ def test_a_providers_token_rate_holds_by_estimates_until_the_window_opens(
     began = time.time()
     assert len(desk.turn()) == 2
     assert began + 60 <= desk.leader.book.opens_at() <= time.time() + 60
-    monkeypatch.setattr(desk.leader._clock, "next_in", lambda: 100.0)
+    monkeypatch.setattr(type(desk.leader._clock), "next_in", lambda _: 100.0)
     monkeypatch.setattr("scheduling.governor.loop.now_s", lambda: began + 59.99)
     assert 0 < desk.leader.wait_s() <= time.time() - began + 0.011
     assert desk.turn() == []

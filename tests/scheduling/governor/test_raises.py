@@ -88,7 +88,7 @@ def test_the_governor_wakes_when_a_raise_begins_and_when_it_ends(
     lift("global", "all", 1, begins_in=MINUTE, ends_in=2 * MINUTE)
     submit(make_tenant("a", pool), 4)
     desk.turn()
-    monkeypatch.setattr(desk.leader._clock, "next_in", lambda: 100.0)
+    monkeypatch.setattr(type(desk.leader._clock), "next_in", lambda _: 100.0)
     raised = LimitRaise.objects.get()
     for moment in (raised.starts_at.timestamp(), raised.ends_at.timestamp()):
         assert desk.leader.book.opens_at() == moment
