@@ -193,7 +193,7 @@ def test_a_draft_is_edited_in_place_and_published(olga: Client, number: int) -> 
 def test_a_retired_version_is_rolled_back_to(olga: Client, number: int) -> None:
     make_policy(share_by="cost")
     buttons = olga.get(address(number)).context["buttons"]
-    assert set(buttons) == {"_draft", "_roll_back"}
+    assert set(buttons) == {"_draft", "_roll_back", "_try"}
     assert "note" in told(press(olga, number, "_roll_back", note=""))
     response = press(olga, number, "_roll_back", age_limit="broken, and not asked for")
     assert response["Location"] == address(number + 2)
