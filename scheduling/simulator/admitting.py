@@ -65,7 +65,7 @@ def _judge(table: Table, run: Run, *, is_new: bool) -> None:
     answer = _unable(table, run) or admit(facts)
     told: dict[str, Any] = {}
     if answer.verdict in (Verdict.ADMITTED, Verdict.QUEUED):
-        refused = table.purse.refuse(run, run.core.model)
+        refused = table.purse.refuse(run, run.core.model, table.now)
         if refused is not None:
             facts = replace(facts, refusals=(refused,))
             answer, told = admit(facts), _budget_facts(refused)
@@ -161,7 +161,9 @@ def _starts_now(table: Table, run: Run) -> bool:
 
 def _deny(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> None:
     if answer.reason is Reason.SHED:
-        table.purse.total.avoided += table.purse.estimate(run, run.core.model)
+        avoided = table.purse.estimate(run, run.core.model)
+        table.purse.total.avoided += avoided
+        told = {**told, "avoided": plain(avoided)}
         table.close(run, "shed", answer.reason, told)
     else:
         table.close(run, "denied", answer.reason, told)
@@ -210,14 +212,21 @@ def _defer(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> N
     was = run.stage is Stage.DEFERRED
     run.stage = Stage.DEFERRED
     table.deferred.setdefault(tenant, {})[run.seq] = run
-    if answer.retry_at is not None and answer.reason is Reason.CIRCUIT_OPEN:
-        table.agenda.plan(answer.retry_at, partial(table.returning.add, tenant))
+    at = answer.retry_at
+    if at is not None and (tenant, at) not in table.returns:
+        table.returns.add((tenant, at))
+        table.agenda.plan(at, partial(_return, table, tenant, at))
     if was:
         return
     if not run.is_counted:
         table.count_waiting(run, 1)
     facts = dict(told) or {"until": answer.retry_at, "model": run.core.model}
     table.log.job("deferred", run, answer.reason, {"facts": facts})
+
+
+def _return(table: Table, tenant: str, at: float) -> None:
+    table.returns.discard((tenant, at))
+    table.returning.add(tenant)
 
 
 def _let_in(table: Table, run: Run, answer: Answer, facts: Facts) -> None:

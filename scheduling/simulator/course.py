@@ -94,7 +94,7 @@ def book(table: Table, run: Run, placement: Placement, seconds: float, *, good: 
         "attempts": Decimal(0 if good and run.step else 1),
         "wall_seconds": Decimal(str(round(seconds, 6))),
     }
-    table.crossed(purse.spend(run, used, wasted=not good))
+    table.crossed(purse.spend(run, used, table.now, wasted=not good))
 
 
 def book_capacity(
@@ -108,7 +108,7 @@ def book_capacity(
         "spend": purse.capacity(placement.spot.job.cost, seconds),
         "wall_seconds": Decimal(str(round(seconds, 6))),
     }
-    table.crossed(purse.spend(run, used, wasted=not good))
+    table.crossed(purse.spend(run, used, table.now, wasted=not good))
 
 
 # --- success ------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _reviewed(table: Table, run: Run, seconds: float) -> None:
             "spend": purse.review(seconds),
             "review_minutes": Decimal(str(round(seconds / 60, 6))),
         }
-        table.crossed(purse.spend(run, used, wasted=False))
+        table.crossed(purse.spend(run, used, table.now, wasted=False))
     told = {"facts": {"review_s": round(seconds, 6)}}
     table.log.job("reviewed", run, Reason.ACCEPTED, told)
     table.close(run, "finished", Reason.ACCEPTED)

@@ -11,14 +11,36 @@ waits, or by the root of it; and the tenant's jobs ahead at the pace at which th
 from collections import deque
 from dataclasses import dataclass, field
 
-from scheduling.simulator.durations import Recent
 from scheduling.simulator.runs import Guess
 
+LAST = 20
 JUDGED = 100
 PACED = 100
 FEWEST_PACED = 10
+
 _POWERS = (0.0, 0.5, 1.0)
 _MOST = 50.0
+_LEAST_S = 0.001
+
+
+@dataclass(slots=True)
+class Recent:
+    """The last values of something, and their sum."""
+
+    values: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
+    total: float = 0.0
+
+    def add(self, value: float) -> None:
+        """Take in a value for the oldest of too many."""
+        values = self.values
+        if len(values) == values.maxlen:
+            self.total -= values[0]
+        values.append(value)
+        self.total += value
+
+    def mean(self) -> float:
+        """Return their mean."""
+        return max(0.0, self.total) / len(self.values)
 
 
 def _judged() -> list[Recent]:
@@ -35,7 +57,8 @@ class Drift:
 
     def guess(self, found_s: float, paced_s: float, run_s: float, now: float) -> Guess:
         """Return the guesses on a wait with the best; `run_s`, a usual run time, steadies them."""
-        ratio = min(_MOST, (self._actual.total + run_s) / (self._found.total + run_s))
+        steady = max(run_s, _LEAST_S)
+        ratio = min(_MOST, (self._actual.total + steady) / (self._found.total + steady))
         told = (*(found_s * ratio**power for power in _POWERS), paced_s)
         best = min(range(len(told)), key=lambda one: self._errors[one].total)
         return Guess(at=now, told_s=told, best_s=told[best])

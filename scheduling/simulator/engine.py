@@ -30,7 +30,7 @@ from scheduling.simulator.faults import switch_stranded
 from scheduling.simulator.foresight import Foresight
 from scheduling.simulator.levers import pull
 from scheduling.simulator.log import Log, Take
-from scheduling.simulator.money import Balance, Purse
+from scheduling.simulator.money import Purse
 from scheduling.simulator.runs import Run
 from scheduling.simulator.scenario import Scenario, SimJob
 from scheduling.simulator.summary import Tally
@@ -106,21 +106,7 @@ def _laid(scenario: Scenario, take: Take) -> Table:
     for pool in scenario.pools:
         table.foresight.open(pool.id, [rule.name for rule in world.policy.classes])
         table.tally.set_units(pool.id, pool.budget, 0.0)
-    for balances in table.purse.balances.values():
-        for balance in balances:
-            _plan_window(table, balance)
     return table
-
-
-def _plan_window(table: Table, balance: Balance) -> None:
-    if balance.ends_at is not None:
-        table.agenda.plan(balance.ends_at, partial(_next_window, table, balance))
-
-
-def _next_window(table: Table, balance: Balance) -> None:
-    balance.turn_to(table.now)
-    table.returning.add(balance.tenant)
-    _plan_window(table, balance)
 
 
 def _begin(table: Table, now: float) -> None:
@@ -159,8 +145,23 @@ def _place(table: Table) -> None:
         _cycle(table, state)
         if state.policy.preemption.enabled:
             _preempt(table, state)
-        if isfinite(state.opens_at):
-            table.agenda.plan(state.opens_at, partial(table.touched.add, pool))
+        _come_back(table, state)
+
+
+def _come_back(table: Table, state: PoolState) -> None:
+    """Plan the next look at a pool in which jobs wait, where time alone may let one start."""
+    if not len(state.order):
+        return
+    pool = state.pool.id
+    at = min(state.opens_at, state.order.ages_at())
+    if table.now < at < table.looks.get(pool, inf):
+        table.looks[pool] = at
+        table.agenda.plan(at, partial(_look, table, pool))
+
+
+def _look(table: Table, pool: str) -> None:
+    table.looks.pop(pool, None)
+    table.touched.add(pool)
 
 
 def _is_full(table: Table, state: PoolState) -> bool:

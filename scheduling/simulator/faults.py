@@ -80,7 +80,7 @@ def fall_back(table: Table, run: Run, told: Mapping[str, Any]) -> bool:
     passed: list[dict[str, str]] = []
     for candidate in candidates_after(policy, asked, failed):
         one = _weighed(table, run, candidate)
-        if one.against is None and table.purse.refuse(run, candidate.model) is None:
+        if one.against is None and table.purse.refuse(run, candidate.model, table.now) is None:
             core = _on(run.core, candidate, asked=run.job.region)
             facts = {**told, "model_from": failed, "model_to": candidate.model, "passed": passed}
             table.log.job("requeued", run, Reason.FALLBACK, {"facts": facts})

@@ -1,12 +1,17 @@
 """When a job should be done, told as it is let in, and scored against what came true.
 
-Exact way: the pool's state with the jobs up to this one is copied and fast-forwarded by the very
-cycle that dispatches, its tries ending when they should by what was learnt of run times
-(`durations`), until the job starts. What such a look costs is counted in jobs looked at, and a run
-has an allowance of them (`ALLOWANCE`, less for runs of more than `MANY` jobs), which it earns evenly,
-arrival by arrival, above a first `BURST`. While that is overdrawn a job is told the quick way: the
-work before it by the fluid rule (`fluid`) over the pool's units. Counts decide and no clock, so a
-run is the same each time. Either is then put right by what came of earlier ones (`drift`).
+Run times are what the last runs of a job's user and workflow say of what it is expected to take
+(`core.eta.paces`). The wait is found in one of three ways, the dearer ones while a run can afford them:
+
+1. exactly: the pool's state with the jobs up to this one is copied and fast-forwarded by the very cycle
+   that dispatches, until the job starts. `EXACT` says how many jobs are looked at so in a run; a place
+   beyond `NEAR` is not;
+2. by a plan of the jobs before it in their order and of what is live (`plans`), `PLANNED` of them in
+   a run, earned evenly arrival by arrival, at most `MOST_EARNED` with each;
+3. by the work before it as a fluid (`fluid`), times what plans recently said in relation to that.
+
+What is found knows nothing of arrivals to come and is put right by how earlier jobs of the workflow
+fared (`drift`). Counts decide and no clock, so a run is the same each time.
 
 The first estimate of each job that is done is scored (`scoring`): the seconds from when it was told
 to the finish, against those that it took. Beside it stands the naive formula: the jobs that wait x
@@ -14,26 +19,31 @@ the mean run time so far / the pool's units.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
+from math import ceil
 from typing import Any
 
-from scheduling.core.eta.calibration import FEWEST, naive_s
+from scheduling.core.eta.calibration import naive_s
+from scheduling.core.eta.paces import Paces
 from scheduling.core.policy.cycle import run as run_cycle
+from scheduling.core.policy.settings import Backfill
 from scheduling.core.policy.state import PoolState
-from scheduling.core.types import Job
-from scheduling.simulator.drift import Drift, Pace
-from scheduling.simulator.durations import Durations
+from scheduling.core.types import Job, Live
+from scheduling.simulator.drift import Drift, Pace, Recent
 from scheduling.simulator.fluid import Fluid
+from scheduling.simulator.plans import Busy, Planned, start_in_order, start_with_backfill
 from scheduling.simulator.runs import Estimate, Run
-from scheduling.simulator.scoring import Errors, Stretch
+from scheduling.simulator.scoring import Errors, Ranges
+from scheduling.simulator.world import REVIEW_S
 
-ALLOWANCE = 3_000_000
-ALLOWANCE_OF_MANY = 300_000
-MANY = 100_000
-BURST = 100_000
+EXACT = 30_000
+NEAR = 100
+PLANNED = 2_000_000
+FIRST_PLANNED = 10_000.0
+MOST_EARNED = 100.0
 LOOK = 20
-"""What a look costs beside the jobs that it looks at."""
+"""What an exact look costs beside the jobs that it looks at."""
 
 
 @dataclass(slots=True)
@@ -56,20 +66,22 @@ class Foresight:
         weights: Mapping[str, int],
     ) -> None:
         """Start with nothing learnt; `runs` and `weights` are those of the table and the world."""
-        allowance = ALLOWANCE_OF_MANY if job_count > MANY else ALLOWANCE
-        self._earned = allowance / max(job_count, 1000)
-        self._credit = float(BURST)
+        self._earned = min(MOST_EARNED, PLANNED / max(job_count, 1))
+        self._planned = FIRST_PLANNED
+        self._exact = EXACT
         self._default_s = default_s
         self._runs = runs
         self._weights = weights
-        self._durations = Durations()
+        self._paces = Paces()
+        self._run_count, self._run_total_s = 0, 0.0
         self._waters: dict[str, Water] = {}
-        self._paces: dict[tuple[str, str, str], Pace] = {}
+        self._served: dict[tuple[str, str, str], Pace] = {}
         self._drifts: dict[str, Drift] = {}
         self._errors: dict[str, Errors] = {}
         self._named: set[str] = set()
         self._all = Errors()
-        self._stretch = Stretch()
+        self._ratio = Recent()
+        self._ranges = Ranges()
 
     def open(self, pool: str, classes: Sequence[str]) -> None:
         """Know a pool and its classes, the highest first."""
@@ -99,9 +111,9 @@ class Foresight:
         self._note(run, job, -1)
         self._waters[run.pool].live += job.cost * job.expected_s
         key = run.pool, job.class_name, job.tenant
-        pace = self._paces.get(key)
+        pace = self._served.get(key)
         if pace is None:
-            pace = self._paces[key] = Pace()
+            pace = self._served[key] = Pace()
         pace.placed(now)
         if run.guess is not None:
             self._drift(run).learn(run.guess, now)
@@ -113,7 +125,9 @@ class Foresight:
 
     def learn(self, run: Run, seconds: float) -> None:
         """Learn from a placement that was worked to its end."""
-        self._durations.learn(run, seconds)
+        self._run_count += 1
+        self._run_total_s += seconds
+        self._paces.learn(run.paced.workflow, run.core.expected_s, seconds)
 
     def finished(self, run: Run, now: float) -> None:
         """Score the estimate of a job that is done."""
@@ -122,7 +136,7 @@ class Foresight:
             return
         actual_s = now - one.at
         self._all.add(one, actual_s)
-        self._stretch.add(one, actual_s)
+        self._ranges.add(one, actual_s)
         name = run.core.workflow
         errors = self._errors.get(name)
         if errors is None:
@@ -154,38 +168,68 @@ class Foresight:
                 return place, None
             wait_s = self._put_right(run, found_s, now)
         later_s = (run.job.steps - 1 - run.step) * run.core.expected_s
-        eta_s = wait_s + self._durations.expected(run) + later_s
+        eta_s = wait_s + self._run_s(run) + later_s
         if run.estimate is None:
-            run.estimate = self._estimate(run, state, now, eta_s)
+            run.estimate = self._estimate(state, now, eta_s)
         return place, eta_s
 
     def _put_right(self, run: Run, found_s: float, now: float) -> float:
         """Return the wait that is believed where `found_s` was found."""
         core = run.core
-        pace = self._paces.get((run.pool, core.class_name, core.tenant))
+        pace = self._served.get((run.pool, core.class_name, core.tenant))
         ahead = self._waters[run.pool].classes[core.class_name].own(core.tenant) - 1
         paced_s = pace.wait_s(ahead, now) if pace is not None and found_s > 0 else None
-        run_s = self._durations.mean_s(self._default_s)
+        run_s = self._mean_s()
         guess = self._drift(run).guess(found_s, found_s if paced_s is None else paced_s, run_s, now)
         run.guess = guess
         return guess.best_s
 
-    def _estimate(self, run: Run, state: PoolState, now: float, eta_s: float) -> Estimate:
-        own = self._errors.get(run.core.workflow, self._all)
-        known = own if len(own.ratios) >= FEWEST else self._all
-        low_s, high_s = known.around(eta_s, self._stretch)
-        mean_s = self._durations.mean_s(self._default_s)
-        naive = naive_s(len(state.order), mean_s, max(1, state.pool.budget))
+    def _estimate(self, state: PoolState, now: float, eta_s: float) -> Estimate:
+        low_s, high_s = self._ranges.around(eta_s)
+        naive = naive_s(len(state.order), self._mean_s(), max(1, state.pool.budget))
         return Estimate(at=now, finish_s=eta_s, low_s=low_s, high_s=high_s, naive_s=naive)
 
+    def _mean_s(self) -> float:
+        return self._run_total_s / self._run_count if self._run_count else self._default_s
+
+    def _run_s(self, run: Run) -> float:
+        """Return how long the next placement of a job should take."""
+        if run.in_review:
+            return REVIEW_S
+        return max(0.001, self._paces.run_s(run.paced) - run.kept_s)
+
+    def _end(self, live: Live, now: float) -> float:
+        """Return when a live job should end."""
+        run = self._runs[live.job_id]
+        named = replace(live, workflow=run.paced.workflow) if run.job.user else live
+        return self._paces.end(named, now)
+
     def _found(self, run: Run, state: PoolState, now: float) -> tuple[int, float | None]:
-        """Return a job's place and the seconds to its start, the exact way or the quick one."""
-        self._credit += self._earned
+        """Return a job's place and the seconds to its start."""
+        self._planned += self._earned
         ahead, quick_s = self._quick(run, state)
-        if self._credit <= 0 or ahead > self._credit:
-            return ahead + 1, quick_s
-        place, start = self._looked(run, state, now)
-        return place, None if start is None else start - now
+        exactly = self._exact > 0 and ahead <= NEAR
+        if not exactly and ahead + len(state.live) > self._planned:
+            ratio = self._ratio
+            return ahead + 1, quick_s * (ratio.mean() if ratio.values else 1.0)
+        jobs = self._up_to(run, state)
+        if exactly:
+            start = self._looked(run, state, len(jobs), now)
+        else:
+            self._planned -= len(jobs) + len(state.live)
+            start = self._laid(jobs, state, now)
+        if start is not None and quick_s > 0:
+            self._ratio.add((start - now) / quick_s)
+        return len(jobs), None if start is None else start - now
+
+    def _up_to(self, run: Run, state: PoolState) -> list[Job]:
+        """Return the jobs of the order up to one."""
+        jobs: list[Job] = []
+        for spot in state.order.walk_all():
+            jobs.append(spot.job)
+            if spot.job.id == run.job.id:
+                break
+        return jobs
 
     def _quick(self, run: Run, state: PoolState) -> tuple[int, float]:
         """Return what stands before a job by the fluid rule, and how long that takes."""
@@ -199,30 +243,43 @@ class Foresight:
         work += max(0.0, its_work - own.cost * own.expected_s)
         return jobs + more, work / max(1, state.pool.budget)
 
-    def _looked(self, run: Run, state: PoolState, now: float) -> tuple[int, float | None]:
-        """Return a job's place, and its start by the exact way."""
-        place = 0
-        for spot in state.order.walk_all():
-            place += 1
-            if spot.job.id == run.job.id:
-                break
-        copy = state.first(place)
-        copy.limits.drop_windows()
-        self._credit -= LOOK + 2 * place + len(copy.live) + len(self._paces)
-        return place, self._start(copy, run.job.id, now)
+    def _laid(self, jobs: Sequence[Job], state: PoolState, now: float) -> float | None:
+        """Return the start of the last of the jobs by a plan; None: none is in sight.
 
-    def _start(self, copy: PoolState, job_id: str, now: float) -> float | None:
-        """Run a copy by its ends until a job starts; None: it does not."""
-        runs, durations, clock = self._runs, self._durations, now
-        ends = [(now + durations.left(runs[one], now), one) for one in copy.live]
+        A pool with fewer slots than its units need has the units that fill its slots.
+        """
+        runs = self._runs
+        slots = sum(one.slots for one in state.executors.values() if one.available)
+        filled = ceil(slots * sum(job.cost for job in jobs) / len(jobs))
+        units = min(state.pool.budget, filled)
+        if units < 1:
+            return None
+        jobs_by_numbers = [
+            Planned(job.cost, self._run_s(runs[job.id]), job.expected_s) for job in jobs
+        ]
+        live = [
+            Busy(one.cost, self._end(one, now), one.started_at + one.expected_s)
+            for one in state.live.values()
+            if one.cost
+        ]
+        easy = state.policy.backfill is Backfill.EASY
+        way = start_with_backfill if easy else start_in_order
+        return way(jobs_by_numbers, units, now=now, live=live)
+
+    def _looked(self, run: Run, state: PoolState, place: int, now: float) -> float | None:
+        """Return a job's start by the exact way; None: it does not start as things stand."""
+        copy, job_id, clock = state.first(place), run.job.id, now
+        copy.limits.drop_windows()
+        ends = [(self._end(live, now), name) for name, live in copy.live.items()]
         heapify(ends)
+        self._exact -= LOOK + 2 * place + len(ends) + len(self._served)
         while True:
-            self._credit -= 3 + len(copy.order)
+            self._exact -= 3 + len(copy.order)
             for placement in run_cycle(copy, clock).placements:
                 name = placement.spot.job.id
                 if name == job_id:
                     return clock
-                heappush(ends, (clock + durations.expected(runs[name]), name))
+                heappush(ends, (clock + self._run_s(self._runs[name]), name))
             if not ends:
                 return None
             clock = ends[0][0]

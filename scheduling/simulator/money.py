@@ -141,13 +141,21 @@ class Purse:
 
     # --- budgets --------------------------------------------------------------------------
 
-    def refuse(self, run: Run, model: str) -> BudgetRefusal | None:
+    def _mine(self, run: Run, now: float) -> list[Balance]:
+        """Return the budgets of a job's tenant, each in the window of `now`."""
+        mine = self.balances.get(run.job.tenant, [])
+        for balance in mine:
+            if balance.ends_at is not None and now >= balance.ends_at:
+                balance.turn_to(now)
+        return mine
+
+    def refuse(self, run: Run, model: str, now: float) -> BudgetRefusal | None:
         """Hold what a job should take of its tenant's budgets, or say which has no room for it.
 
         What it holds already is given back for it.
         """
-        mine = self.balances.get(run.job.tenant)
-        if mine is None:
+        mine = self._mine(run, now)
+        if not mine:
             self._note(run, {"spend": self.estimate(run, model)})
             return None
         asked = self._asked(run, model)
@@ -192,7 +200,7 @@ class Purse:
         for balance in mine:
             balance.held += sign * held.get(balance.dimension, ZERO)
 
-    def spend(self, run: Run, used: Amounts, *, wasted: bool) -> list[Crossed]:
+    def spend(self, run: Run, used: Amounts, now: float, *, wasted: bool) -> list[Crossed]:
         """Book what a try has used; return the marks of budgets that it reached.
 
         What was good work is no longer held.
@@ -204,7 +212,7 @@ class Purse:
         else:
             run.incurred += amount
             self.total.incurred += amount
-        mine = self.balances.get(run.job.tenant, [])
+        mine = self._mine(run, now)
         if not wasted:
             self._use_up(run, used, mine)
         return [one for balance in mine for one in _spent(balance, used)]

@@ -60,6 +60,8 @@ class Run:
     seq: int
     pool: str
     core: Job
+    paced: Job
+    """The same named by whose runs its own are likened to: the user's of the workflow, if known."""
     stage: Stage = Stage.TIED
     own_cost: bool = False
     paused: bool = False

@@ -8,7 +8,8 @@ over those of the budgets, from second 0 to the last end.
 Shares and Jain's index (Jain, Chiu and Hawe 1984) are in the policy's charge, over the time in which
 all tenants that ever submit are backlogged; a tenant is so while a job of its stands in the order and
 it is not held. A tenant that comes anew ends all such time before it, so the counting begins again
-with it. Was there no such time, the shares are those of the whole run and there is no index.
+with it. Was there no such time, as in most traces, shares and index are those of the whole run;
+`jain_over` says which it was: backlogged or run.
 """
 
 from array import array
@@ -165,15 +166,22 @@ class Tally:
             "makespan_s": _rounded(self.ended_at),
             "utilisation": _rounded(self.used_s / offered) if offered else None,
             "jain": self._jain(weights),
+            "jain_over": "backlogged" if self._is_common() else "run",
             "mean_bounded_slowdown": _rounded(self._slowdowns / self._done) if self._done else None,
             "max_bounded_slowdown": _rounded(self._slowest) if self._done else None,
         }
 
+    def _got(self) -> dict[str, int]:
+        """Return the charge of each tenant that shares and index go by."""
+        common = self._is_common()
+        return {name: one.shared if common else one.charged for name, one in self.service.items()}
+
+    def _is_common(self) -> bool:
+        return any(one.shared for one in self.service.values())
+
     def _tenants(self, weights: dict[str, int]) -> dict[str, Any]:
-        in_common = any(one.shared for one in self.service.values())
-        got = {name: one.shared if in_common else one.charged for name, one in self.service.items()}
-        total = sum(got.values())
-        told = {}
+        got = self._got()
+        total, told = sum(got.values()), {}
         for name, group in self.tenants.items():
             share = got[name] / total if total else 0.0
             told[name] = group.told() | {
@@ -184,7 +192,7 @@ class Tally:
         return told
 
     def _jain(self, weights: dict[str, int]) -> float | None:
-        got = [one.shared / weights.get(name, 1) for name, one in self.service.items()]
+        got = [charge / weights.get(name, 1) for name, charge in self._got().items()]
         squares = sum(one * one for one in got)
         return _rounded(sum(got) ** 2 / (len(got) * squares)) if squares else None
 

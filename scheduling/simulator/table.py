@@ -49,8 +49,12 @@ class Table:
     touched: set[str] = field(default_factory=set)
     deferred: dict[str, dict[int, Run]] = field(default_factory=dict)
     returning: set[str] = field(default_factory=set)
+    returns: set[tuple[str, float]] = field(default_factory=set)
+    """The times at which deferred jobs of a tenant are judged anew, that are planned."""
     starting: dict[str, list[int]] = field(default_factory=dict)
     """What is let in to start at this instant, by pool: jobs and units."""
+    looks: dict[str, float] = field(default_factory=dict)
+    """When a pool is looked at next because of the time alone."""
     waiting: dict[str, int] = field(default_factory=dict)
     """How many jobs wait, in all ("") and by tenant and workspace."""
 

@@ -181,7 +181,8 @@ class World:
             workflow=_joined(job.tenant, job.workflow),
             tokens=(job.tokens_in + job.tokens_out) // job.steps,
         )
-        return Run(job=job, seq=seq, pool=pool, core=core, own_cost=bool(job.cost))
+        paced = replace(core, workflow=f"{core.workflow}/{job.user}") if job.user else core
+        return Run(job=job, seq=seq, pool=pool, core=core, paced=paced, own_cost=bool(job.cost))
 
     def _expected(self, job: SimJob, rule: WorkflowRule | None) -> float:
         if job.expected_s is not None:

@@ -95,6 +95,10 @@ class Aging:
             self._looks += 1
             heappush(self._times, (due, self._looks, climb))
 
+    def due_at(self) -> float:
+        """When somebody may climb next; infinity: nobody will as things stand."""
+        return self._times[0][0] if self._times else inf
+
     def moves(self, now: float) -> list[tuple[Job, str]]:
         """Each job that must stand in another class at `now`, with that class."""
         moves: list[tuple[Job, str]] = []

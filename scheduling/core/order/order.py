@@ -153,6 +153,10 @@ class Order:
         """Apply aging for `now`, which never runs back. Cheap when nobody climbs or falls."""
         self.revision += self._waiting.advance(now)
 
+    def ages_at(self) -> float:
+        """When aging may change the order next (or a little before); infinity: it will not."""
+        return self._waiting.ages_at()
+
     def walk(self, class_name: str) -> Iterator[Spot]:
         """The jobs of a class in order, lazily. Raises StaleWalk as the module tells."""
         revision = self.revision

@@ -169,6 +169,10 @@ class Waiting:
         """Let jobs climb and fall back; whether any did."""
         return self._move(self._aging.moves(now))
 
+    def ages_at(self) -> float:
+        """When somebody may climb next."""
+        return self._aging.due_at()
+
     def fall_back(self, job: Job) -> bool:
         """`job` is being placed: its tenant's others of its class go back; whether any did."""
         climb = self._climbs.get((job.tenant, job.class_name))
