@@ -139,3 +139,11 @@ def test_an_older_job_that_comes_late_climbs_on_its_own_time():
     assert names(order.walk("critical")) == "old"
     order.advance(110)
     assert names(order.walk("critical")) == "old new"
+
+
+def test_an_order_tells_when_somebody_may_climb_next():
+    order = filled([job("b", 10, class_name="batch")], LADDER, age_after=60)
+    order.advance(20)
+    assert order.ages_at() <= 70
+    assert filled([], LADDER, age_after=60).ages_at() == float("inf")
+    assert filled([job("b", 10, class_name="batch")], LADDER, age_after=0).ages_at() == float("inf")
