@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -34,4 +34,5 @@ def whole_file(name: str) -> Iterator[IO[bytes]]:
     except OSError as error:
         raise OSError(error.errno, error.strerror, name) from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()

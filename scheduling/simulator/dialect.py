@@ -102,19 +102,20 @@ SETTINGS: dict[str, Check] = {
 
 def policy_of(reader: Reader, data: object, path: str) -> Policy:
     """Return the policy that `data` describes; name its faults to `reader`."""
-    before = len(reader.errors)
+    before, inside = len(reader.errors), f"{path}." if path else ""
     values = reader.fields(SETTINGS, {} if data is None else data, path)
     if len(reader.errors) > before or not isinstance(data, Mapping | None):
         return Policy()
     for short, name in _SAME.items():
         if short in values and name in values:
-            reader.errors.append(FieldError(f"{path}.{short}", f"Stands beside {name}; keep one."))
+            reader.errors.append(FieldError(f"{inside}{short}", f"Stands beside {name}; keep one."))
         values[name] = values.pop(short, values.get(name))
     given = {key: value for key, value in values.items() if value is not None}
     policy = replace(Policy(classes=_CLASSES, backlog=_caps()), **given)
     policy = _with_default_class(policy) if "default_class" not in values else policy
     for error in between_fields(policy):
-        reader.errors.append(FieldError(f"{path}.{_as_written(error.field, data)}", error.sentence))
+        field = f"{inside}{_as_written(error.field, data)}"
+        reader.errors.append(FieldError(field, error.sentence))
     return policy
 
 

@@ -31,6 +31,14 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
+MOST_ROWS = 200
+
+
+def cut(caption: str, rows: int) -> str:
+    """Return a table's caption, which says so where only the first `MOST_ROWS` are shown."""
+    return caption if rows <= MOST_ROWS else f"{caption} (the first {MOST_ROWS} of {rows:,})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """A picture with its words."""

@@ -56,10 +56,6 @@ class Grid:
         """Return the amount (or level x seconds) that fell into each bin."""
         return list(self._series.get(key) or [0.0] * BINS)
 
-    def means(self, key: Hashable) -> list[float]:
-        """Return the mean level in each bin."""
-        return [amount / self.width for amount in self.sums(key)]
-
     def _of(self, key: Hashable) -> "array[float]":
         series = self._series.get(key)
         if series is None:

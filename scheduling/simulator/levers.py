@@ -46,31 +46,25 @@ def _told(table: Table, lever: Lever, facts: Mapping[str, Any]) -> None:
 
 
 def _hold(table: Table, lever: Lever) -> None:
-    tenant = lever.tenant
-    if tenant in table.world.held:
-        return
-    table.world.held.add(tenant)
-    for pool, state in table.world.states.items():
-        state.hold(tenant)
-        table.touched.add(pool)
-    table.tally.hold(tenant, held=True)
-    facts = {"tenant": tenant, "jobs": _in_order(table, tenant)}
-    more = {"tenant": tenant, "reason": Reason.TENANT_HELD.value, "facts": facts}
-    table.log.other("held", more)
+    _set_held(table, lever.tenant, held=True)
 
 
 def _unhold(table: Table, lever: Lever) -> None:
-    tenant = lever.tenant
-    if tenant not in table.world.held:
+    _set_held(table, lever.tenant, held=False)
+
+
+def _set_held(table: Table, tenant: str, *, held: bool) -> None:
+    """Hold a tenant or let it go; one that is so already stays so, and nothing is told."""
+    if held == (tenant in table.world.held):
         return
-    table.world.held.discard(tenant)
+    table.world.held ^= {tenant}
     for pool, state in table.world.states.items():
-        state.unhold(tenant)
+        (state.hold if held else state.unhold)(tenant)
         table.touched.add(pool)
-    table.tally.hold(tenant, held=False)
+    table.tally.hold(tenant, held=held)
+    event, reason = ("held", Reason.TENANT_HELD) if held else ("resumed", Reason.IN_ORDER)
     facts = {"tenant": tenant, "jobs": _in_order(table, tenant)}
-    more = {"tenant": tenant, "reason": Reason.IN_ORDER.value, "facts": facts}
-    table.log.other("resumed", more)
+    table.log.other(event, {"tenant": tenant, "reason": reason.value, "facts": facts})
 
 
 def _in_order(table: Table, tenant: str) -> int:
@@ -85,7 +79,7 @@ def _weight(table: Table, lever: Lever) -> None:
     """Change a tenant's weight; 0 holds it, and one above lets a held tenant go."""
     weight, tenant = int(_number(lever)), lever.tenant
     if weight < 1:
-        _hold(table, lever)
+        _set_held(table, tenant, held=True)
         return
     before = table.world.weights.get(tenant, 1)
     table.world.weights[tenant] = weight
@@ -93,8 +87,7 @@ def _weight(table: Table, lever: Lever) -> None:
         state.set_weight(tenant, weight)
         table.touched.add(pool)
     _told(table, lever, {"before": before, "after": weight})
-    if tenant in table.world.held:
-        _unhold(table, lever)
+    _set_held(table, tenant, held=False)
 
 
 def _workflow_cost(table: Table, lever: Lever) -> None:

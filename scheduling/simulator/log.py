@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 from scheduling.core.types import Reason
 from scheduling.simulator.runs import Run
 
+ENDS = frozenset({"finished", "failed", "canceled", "expired", "denied", "shed"})
+"""The events with which a job ends."""
 Take: TypeAlias = Callable[[dict[str, Any]], None]
 
 

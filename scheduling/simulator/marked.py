@@ -22,11 +22,13 @@ _LONGEST_NUMBER = 300
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 _FLAGS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_WHOLE = re.compile(r"[-+]?[0-9](_?[0-9])*")
+_WHOLE = re.compile(r"[-+]?[0-9]+")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _TEXT_TAGS = frozenset({"!", "tag:yaml.org,2002:str"})
-_PAIR = re.compile(r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB]\w\w)\\u([dD][c-fC-F]\w\w)")
+_PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
+)
 
 
 class Block(dict[str, Any]):

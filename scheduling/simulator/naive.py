@@ -112,6 +112,7 @@ def placements(scenario: Scenario, rule: Rule, *, most: int) -> list[str]:
         running=[],
         placed=[],
     )
+    costs = {(one.tenant, one.name): one.cost for one in scenario.workflows}
     arrivals = enumerate(scenario.arrivals())
     coming = next(arrivals, None)
     while len(play.placed) < most and (coming or play.running):
@@ -122,7 +123,8 @@ def placements(scenario: Scenario, rule: Rule, *, most: int) -> list[str]:
             play.free += heappop(play.running)[1]
         while coming and coming[1].at <= now:
             number, job = coming
-            waiting = Waiting(job.at, number, job.cost or 1, job.duration)
+            cost = job.cost or costs.get((job.tenant, job.workflow)) or 1
+            waiting = Waiting(job.at, number, cost, job.duration)
             play.lines.setdefault(job.tenant, deque()).append(waiting)
             coming = next(arrivals, None)
         play.dispatch(now, most)

@@ -186,5 +186,6 @@ def _built(document: _Document, policy: Policy, work: _Work, seed: int | None) -
         arrivals=arrivals,
         job_count=len(arrivals),
         compare=values.get("compare", ""),
+        trace=document.path.parent / values["trace"]["file"] if work.trace else None,
         notes=work.trace.notes if work.trace else (),
     )

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from scheduling.simulator import figures, tallies
 from scheduling.simulator.decisions import Decisions
-from scheduling.simulator.figures import Figure, Styles, Table
+from scheduling.simulator.figures import MOST_ROWS, Figure, Styles, Table, cut
 from scheduling.simulator.scenario import Scenario
 from scheduling.simulator.sentences import Event, span
 from scheduling.simulator.spans import Spans
@@ -23,7 +23,6 @@ from scheduling.simulator.watching import Watch
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _TOKENS = Path(__file__).parents[2] / "static/css/tokens.css"
-_MOST_ROWS = 200
 
 
 class Report:
@@ -154,15 +153,13 @@ def _tables(summary: Mapping[str, Any]) -> list[Table]:
 def _by(name: str, rows: Mapping[str, Mapping[str, Any]]) -> Table:
     first = next(iter(rows.values()))
     shown = [column for column in _COLUMNS if column[0] in first]
-    caption = f"By {name.lower()}"
-    if len(rows) > _MOST_ROWS:
-        caption += f" (the first {_MOST_ROWS} of {len(rows):,})"
+    caption = cut(f"By {name.lower()}", len(rows))
     return Table(
         caption=caption,
         head=(name, *(title for _, title, _ in shown)),
         rows=[
             (key or "none", *(_cell(write, row.get(column)) for column, _, write in shown))
-            for key, row in list(rows.items())[:_MOST_ROWS]
+            for key, row in list(rows.items())[:MOST_ROWS]
         ],
     )
 

@@ -97,7 +97,10 @@ def _table(rule: TraceRule) -> _Table:
 
 def _headed(rule: TraceRule, numbered: Iterator[tuple[int, str]]) -> _Table:
     number, line = next(numbered, (1, ""))
-    header = [cell.strip() for cell in line.split(",")]
+    try:
+        header = [cell.strip() for cell in _cells(line)]
+    except ValueError as error:
+        raise refusal(rule.path.name, str(error), number) from None
     by_client = rule.tenant in ("", CLIENT)
     missing = [name for name in (*_NEEDED, *[CLIENT] * by_client) if name not in header]
     if missing:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
+from pathlib import Path
 
 from scheduling.core.policy.settings import Policy
 from scheduling.core.types import Executor, Pool
@@ -171,5 +172,7 @@ class Scenario:
     job_count: int = 0
     compare: str = ""
     """"naive": the report draws the naive rules beside the run; "": it does not."""
+    trace: Path | None = None
+    """The trace that arrivals are read from, if any."""
     notes: tuple[str, ...] = ()
     """What the reader left out of a trace or put in order, a sentence each."""

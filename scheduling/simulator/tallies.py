@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
-from scheduling.simulator.figures import Figure, Key, Styles, Table
+from scheduling.simulator.figures import MOST_ROWS, Figure, Key, Styles, Table, cut
 from scheduling.simulator.naive import RULES, placements
 from scheduling.simulator.scenario import Scenario
 from scheduling.simulator.sentences import clock, span
@@ -22,10 +22,11 @@ def lanes(watch: Watch, spans: Spans, styles: Styles) -> Figure:
     bars = sorted(watch.bars, key=lambda bar: (bar.start, bar.job))
     length = spans.length if whole else max(bar.start for bar in bars) or 1.0
     rows: list[Row] = []
-    drawn = 0
+    drawn, left_out = 0, ""
     for name in sorted({bar.executor for bar in bars}):
         slots = _slots([bar for bar in bars if bar.executor == name])
         if drawn + len(slots) > _MOST_LANES and rows:
+            left_out = f" Executors from {name} on have no room here."
             break
         drawn += len(slots)
         rows.append(_lane(name, slots, length, styles))
@@ -35,7 +36,7 @@ def lanes(watch: Watch, spans: Spans, styles: Styles) -> Figure:
         id="lanes",
         title="Who ran where and when",
         says="A bar is a stay of a job on an executor; a dashed edge says that it ended without "
-        f"finishing (it gave way, failed, was lost or canceled).{part}",
+        f"finishing (it gave way, failed, was lost or canceled).{part}{left_out}",
         svg=strips(rows, label="Jobs on executors over time", ticks=ticks),
         keys=styles.keys(),
         table=Table(
@@ -107,7 +108,8 @@ def waits(watch: Watch, styles: Styles) -> Figure:
         id="waits",
         title="Waits by tenant and class",
         says="The line runs from the 5th to the 95th percentile, the box holds the middle half, "
-        "the bar in it is the median, the dot the mean.",
+        "the bar in it is the median, the dot the mean."
+        + (f" The first {_MOST_BOXES} of {len(rows):,}." if len(rows) > _MOST_BOXES else ""),
         svg=boxes(
             drawn,
             top=top,
@@ -115,11 +117,11 @@ def waits(watch: Watch, styles: Styles) -> Figure:
             ticks=[(part / 4, span(top * part / 4) if part else "0") for part in range(5)],
         ),
         table=Table(
-            caption="Waits",
+            caption=cut("Waits", len(rows)),
             head=("Tenant", "Class", "Jobs", "Mean", "Median", "95th percentile"),
             rows=[
                 (tenant, name, f"{many:,}", span(box.mean), span(box.middle), span(box.high))
-                for box, tenant, name, many in rows[:500]
+                for box, tenant, name, many in rows[:MOST_ROWS]
             ],
         ),
     )
@@ -133,7 +135,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 def costs(watch: Watch, summary: Mapping[str, Any]) -> Figure:
     """Draw the five amounts of money, in all and by tenant."""
     whole = {kind: Decimal(summary.get("cost", {}).get(kind) or 0) for kind in AMOUNTS}
-    by_tenant = dict(sorted(watch.money.items()))
+    by_tenant = sorted(watch.money.items())
     largest = max(whole.values()) or Decimal(1)
     rows = [
         Row(
@@ -150,12 +152,12 @@ def costs(watch: Watch, summary: Mapping[str, Any]) -> Figure:
         "cost anything, unallocated the capacity that stood idle.",
         svg=strips(rows, label="Costs by amount in USD"),
         table=Table(
-            caption="Costs by tenant, USD",
+            caption=cut("Costs by tenant, USD", len(by_tenant)),
             head=("Tenant", *AMOUNTS),
             rows=[
                 *(
                     (name, *(_money(sums.get(kind, Decimal(0))) for kind in AMOUNTS))
-                    for name, sums in by_tenant.items()
+                    for name, sums in by_tenant[:MOST_ROWS]
                 ),
                 ("all", *(_money(amount) for amount in whole.values())),
             ],
@@ -178,7 +180,8 @@ def honesty(summary: Mapping[str, Any]) -> Figure | None:
         Row(name=f"{name}: {span(error)}", lanes=[[Block(style=style, left=0, width=100 * error / largest)]])
         for name, error, style in (("Fast-forward of the order", ours, "k1"), ("Naive", naive, "k4"))
     ]  # fmt: skip
-    scores = [("all", eta), *sorted((eta.get("by_workflow") or {}).items())]
+    by_workflow = sorted((eta.get("by_workflow") or {}).items())
+    scores = [("all", eta), *by_workflow[:MOST_ROWS]]
     return Figure(
         id="eta",
         title="Were the ETAs honest?",
@@ -187,7 +190,7 @@ def honesty(summary: Mapping[str, Any]) -> Figure | None:
         "range; a bias above 0 says that jobs ended later than they were told.",
         svg=strips(rows, label="Mean error of ETAs and of the naive formula"),
         table=Table(
-            caption="ETAs by workflow",
+            caption=cut("ETAs by workflow", len(by_workflow)),
             head=("Workflow", "ETAs", "Mean error", "Bias", "Within the 80 % range", "Naive error"),
             rows=[(name or "none", *_score(score)) for name, score in scores],
         ),

@@ -9,8 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
 
-from scheduling.core.policy.settings import ShareBy
 from scheduling.simulator.grid import Grid
+from scheduling.simulator.log import ENDS
 from scheduling.simulator.scenario import Do, Lever, Scenario
 from scheduling.simulator.sentences import Event
 
@@ -19,12 +19,11 @@ FIRST_PLACED = 200
 ALL_SERVED = ("charge", "all")
 AMOUNTS = ("reserved", "incurred", "wasted", "avoided", "unallocated")
 _BACK = frozenset({"preempted", "lost", "retried", "fallback", "step_done", "requeued"})
-_ENDS = frozenset({"finished", "failed", "canceled", "expired", "denied", "shed"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bar:
-    """One stay of a job on an executor; `end` None: it had not ended when the run was cut off."""
+    """One stay of a job on an executor; `how` it ended, or "running" at the end of the run."""
 
     executor: str
     tenant: str
@@ -60,7 +59,6 @@ class Watch:
         self.waits: dict[tuple[str, str], array[float]] = defaultdict(lambda: array("d"))
         self.money: dict[str, dict[str, Decimal]] = {}
         self._pool_of = {station.executor.id: station.pool for station in scenario.stations}
-        self._turns = scenario.policy.share_by is ShareBy.TURNS
         self._live: dict[str, Stay] = {}
         self._put_off: set[str] = set()
         self._dials = [one for one in scenario.levers if one.do in _DIALS]
@@ -80,7 +78,7 @@ class Watch:
             self._place(event)
         elif name in _BACK:
             self._put_back(event)
-        elif name in _ENDS:
+        elif name in ENDS:
             self._end(event)
         elif name == "deferred" or event.get("reason") == "dependency":
             self._put_off.add(event["job"])
@@ -112,7 +110,7 @@ class Watch:
         self.grid.step(("depth", tenant), self.now, -1)
         self.grid.step(("use", tenant), self.now, cost)
         self.grid.step(("pool", pool), self.now, cost)
-        charge = event.get("charge", 1 if self._turns else cost)
+        charge = event["charge"]
         weight = self.grid.level(("weight", tenant)) or 1
         self.grid.pulse(("served", tenant), self.now, charge / weight)
         self.grid.pulse(ALL_SERVED, self.now, charge)

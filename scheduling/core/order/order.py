@@ -241,7 +241,8 @@ class Order:
     def first(self, n: int, but: Collection[str] = ()) -> "Order":
         """An independent order with the first `n` jobs and the oldest `n` blocked ones.
 
-        The classes `but` are passed over. It has the same memory, weights and blocks, and no line is lifted by the copying.
+        The classes `but` are passed over. It has the same memory, weights and blocks, and no line
+        is lifted by the copying.
         """
         weights, workspace_weights = self._memories.weights
         copy = Order(

@@ -17,6 +17,7 @@ from scheduling.management.summary_lines import summary_lines
 from scheduling.management.whole_files import STANDARD_OUT, whole_file
 from scheduling.simulator.engine import play
 from scheduling.simulator.errors import InvalidScenario
+from scheduling.simulator.log import ENDS
 from scheduling.simulator.reading import read
 from scheduling.simulator.report import Report
 from scheduling.simulator.scenario import Scenario
@@ -28,7 +29,6 @@ LONG_RUN = 5000
 STEP = 500
 MOST_ERRORS = 50
 INVALID = 2
-ENDS = frozenset({"finished", "expired", "canceled", "denied", "shed"})
 
 
 class Command(BaseCommand):
@@ -50,7 +50,8 @@ class Command(BaseCommand):
         targets = {name: options[name] for name in ("json", "report") if options[name]}
         _refuse_same(options, targets)
         scenario = _read(options)
-        log = self.stderr if targets.get("json") == STANDARD_OUT else self.stdout
+        _refuse_inputs(scenario, targets)
+        log = self.stderr if STANDARD_OUT in targets.values() else self.stdout
         for note in scenario.notes:
             self.stderr.write(note, style_func=str)
         try:
@@ -76,6 +77,14 @@ def _refuse_same(options: dict[str, Any], targets: dict[str, str]) -> None:
             message = f"--{name} would overwrite {target}, which this run reads or writes too."
             raise CommandError(message, returncode=INVALID)
         taken.add(path)
+
+
+def _refuse_inputs(scenario: Scenario, targets: dict[str, str]) -> None:
+    """Nor of the trace that the scenario plays."""
+    for name, target in targets.items():
+        if scenario.trace is not None and Path(target).resolve() == scenario.trace.resolve():
+            message = f"--{name} would overwrite {target}, the trace that this run plays."
+            raise CommandError(message, returncode=INVALID)
 
 
 def _read(options: dict[str, Any]) -> Scenario:

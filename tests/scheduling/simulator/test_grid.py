@@ -13,7 +13,7 @@ def test_a_level_is_spread_over_the_bins_that_it_lasts() -> None:
     grid.step("depth", 1.0, -1)
     grid.close(3.0)
     per_second = round(1 / grid.width)
-    means = grid.means("depth")
+    means = [one / grid.width for one in grid.sums("depth")]
     assert means[: 3 * per_second] == pytest.approx([2.0] * per_second + [1.0] * 2 * per_second)
     assert grid.level("depth") == 1
 
