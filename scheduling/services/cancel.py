@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from billing.services.reservations import release
 from billing.services.sets import array
@@ -22,6 +22,7 @@ from scheduling.core.states import ENDED_JOBS, AttemptState, JobEvent, JobState,
 from scheduling.core.types import Reason
 from scheduling.events import nudge_on_commit
 from scheduling.models import Attempt, Job
+from scheduling.models.job import LIVE
 from scheduling.models.xact import CurrentXact
 from scheduling.services.dependencies import CANCELED, dependants_lock, dependants_settle
 from scheduling.services.settlement_rows import deferred_wake
@@ -31,6 +32,7 @@ T = TypeVar("T")
 
 SCHEDULER = "scheduler"
 """Who cancels in a job's story where no person asked for it."""
+ORPHANS_AT_ONCE = 200
 LEFT_BEHIND = "the job that submitted it has ended"
 _BELOW = """
 WITH RECURSIVE below AS (
@@ -72,6 +74,25 @@ def below_stop(*, job_ids: Collection[uuid.UUID], now: datetime) -> None:
     """Cancel what jobs that have ended leave behind: nobody waits for its answers any more."""
     below, _ = below_lock(job_ids, lambda: None)
     jobs_stop(jobs=below, acting_user=SCHEDULER, reason=LEFT_BEHIND, now=now)
+
+
+@transaction.atomic
+def orphans_stop(*, now: datetime) -> None:
+    """Cancel what was left behind all the same: its process died just after it had ended the job.
+
+    A job that was requeued after that is newer than its parent's end, and meant to run.
+    """
+    left = Job.objects.filter(
+        state__in=LIVE,
+        cancel_requested=False,
+        parent__state__in=ENDED_JOBS,
+        submitted_at__lt=F("parent__finished_at"),
+    )
+    ids = list(left.order_by("seq").values_list("id", flat=True)[:ORPHANS_AT_ONCE])
+    if ids:
+        rows = Job.objects.filter(id__in=ids, state__in=LIVE).order_by("seq")
+        below, own = below_lock(ids, lambda: list(rows.select_for_update()))
+        jobs_stop(jobs=[*below, *own], acting_user=SCHEDULER, reason=LEFT_BEHIND, now=now)
 
 
 def below_lock(job_ids: Collection[uuid.UUID], own: Callable[[], T]) -> tuple[list[Job], T]:

@@ -20,6 +20,7 @@ from scheduling.executors.registry import EXECUTORS, SHARED
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
 from scheduling.models import Executor
+from scheduling.services.cancel import orphans_stop
 from scheduling.services.expiry import jobs_expire
 from scheduling.services.health import executor_health_set
 from scheduling.services.idempotency import answers_forget
@@ -66,10 +67,12 @@ def webhooks_send() -> None:
 
 @shared_task(name="scheduling.admission_renew", ignore_result=True)
 def admission_renew() -> None:
-    """Send jobs with expired reservations back to admission, then admit what is due."""
+    """Send jobs with expired reservations back to admission, cancel what nobody waits for, then
+    admit what is due."""
     try:
         now = datetime.now(UTC)
         reservations_sweep(now=now)
+        orphans_stop(now=now)
         _readmit(now)
     finally:
         close_old_connections()

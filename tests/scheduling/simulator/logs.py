@@ -27,7 +27,8 @@ class Written:
             "executor": "gpu-a", "turn": 1, "class_": "normal", "cost": 1, "free_before": 1,
             "free_after": 0, "reason": "placed",
         }  # fmt: skip
-        self.tell(t, "placed", job=job, tenant=tenant, **(given | more))
+        told = given | more
+        self.tell(t, "placed", job=job, tenant=tenant, **({"charge": told["cost"]} | told))
 
     def finish(self, t: float, job: str, tenant: str, **more: Any) -> None:
         given = {"reason": "finished", "waited_s": 1.0, "ran_s": 1.0, "incurred": "0.5"}

@@ -6,7 +6,7 @@ import pytest
 
 from scheduling.core.types import Pool
 from scheduling.simulator.naive import first_in_line, placements, proportional, stateless
-from scheduling.simulator.scenario import Scenario, SimJob, Tenant
+from scheduling.simulator.scenario import Scenario, SimJob, Tenant, WorkflowRule
 
 
 def backlog(budget: int, *, firsts: tuple[float, ...] = ()) -> Scenario:
@@ -55,6 +55,17 @@ def test_a_job_that_does_not_fit_stops_the_line() -> None:
         pools=(Pool(id="p", budget=2),), tenants=(Tenant(name="A"),), arrivals=lambda: iter(jobs)
     )
     assert placements(scenario, first_in_line, most=9) == ["A", "A", "B"]
+
+
+def test_a_job_costs_what_its_workflow_does_where_it_names_no_cost() -> None:
+    jobs = [SimJob(id=f"{n}", tenant="A", workflow="big", duration=10) for n in range(2)]
+    scenario = Scenario(
+        pools=(Pool(id="p", budget=4),),
+        tenants=(Tenant(name="A"), Tenant(name="B")),
+        workflows=(WorkflowRule(tenant="A", name="big", cost=4),),
+        arrivals=lambda: iter([*jobs, SimJob(id="b", tenant="B", duration=10)]),
+    )
+    assert placements(scenario, stateless, most=9) == ["A", "A", "B"]
 
 
 def test_weights_count_in_the_rounds_of_the_stateless_interleave() -> None:

@@ -143,6 +143,19 @@ def test_a_fault_in_a_policy_file_names_that_file(folder):
     ]
 
 
+def test_a_fault_in_a_policy_alone_is_named_by_its_own_key_and_line(folder):
+    path = folder.write("share_by: turns\ndefault_class: nope\n", "mine.yaml")
+    (fault,) = folder.faults(HEAD, policy=path)
+    assert fault.startswith("mine.yaml:2: default_class: Must be the name of a class")
+
+
+def test_a_bad_escape_of_json_is_a_fault_of_its_line(folder):
+    path = folder.path / "s.json"
+    path.write_text('{"name": "\\ud8zz\\udczz"}')
+    with pytest.raises(InvalidScenario, match=r"s.json:1: "):
+        read(path)
+
+
 PARTS = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: (

@@ -91,6 +91,21 @@ def test_an_output_never_takes_the_place_of_the_scenario(folder, option):
     assert path.read_text() == before
 
 
+def test_an_output_never_takes_the_place_of_the_trace(folder):
+    trace = folder.path / "log.csv"
+    trace.write_text('"arrival_s","client","input_tokens","output_tokens"\n0,a,1,1\n')
+    text = "pools: [{name: p, budget: 1}]\ntrace: {file: log.csv, duration: {fixed: 5}}\n"
+    with pytest.raises(CommandError, match="the trace that this run plays"):
+        run(folder.write(text), "--json", trace)
+    assert trace.read_text().startswith('"arrival_s"')
+
+
+def test_a_report_on_the_standard_output_stands_there_alone(folder, capfdbinary):
+    table, told = run(folder.write(TEXT), "--report", "-")
+    assert (table, "makespan" in told) == ("", True)
+    assert capfdbinary.readouterr().out.rstrip().endswith(b"</html>")
+
+
 def test_a_place_that_cannot_be_written_to_is_named(folder):
     place = folder.path / "no" / "log"
     with pytest.raises(CommandError, match=r"no/log cannot be written: No such file") as caught:

@@ -15,7 +15,7 @@ from billing.services.reservations import release
 from scheduling.executors.contract import ErrorClass, Outcome
 from scheduling.models import Attempt, Job, JobDependency, JobEvent
 from scheduling.services import cancel, children
-from scheduling.services.cancel import job_cancel
+from scheduling.services.cancel import job_cancel, orphans_stop
 from scheduling.services.expiry import jobs_expire
 from scheduling.tasks import away as rounds_away
 from scheduling.tasks import rounds
@@ -203,6 +203,21 @@ def test_a_flow_that_fails_leaves_no_job_running_for_nobody(
     assert Job.objects.get(id=job.id).state == "failed"
     assert child().state == "canceled"
     assert left_behind(job) == ["the job that submitted it has ended"]
+
+
+def test_what_a_process_that_dies_leaves_behind_is_canceled_by_the_next_sweep(
+    acme: Workspace, worker: int
+) -> None:
+    job = flow(acme, max_attempts=1, idempotent=False)
+    lost = begun(job, worker)
+    ran(lost, Script(says("", ask_for(), ask_for())))
+    settle([lost], None)  # and dies before what was to follow the commit
+    one, other = Job.objects.filter(parent=job).order_by("seq")
+    Job.objects.filter(id=other.id).update(submitted_at=timezone.now())  # requeued since
+    assert one.state == "queued"
+    orphans_stop(now=timezone.now())
+    assert Job.objects.get(id=one.id).state == "canceled"
+    assert Job.objects.get(id=other.id).state == "queued"
 
 
 def test_a_flow_that_ends_otherwise_at_its_second_try_leaves_none_either(
