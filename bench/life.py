@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench.costs import Sampling
 from bench.phases import Bench
-from bench.places import Places, places_close, places_open, versions
+from bench.places import Places, places_open, versions
 from bench.systems import CeleryAlone, Dbos, Procrastinate, Running, System, Telemachus
 from bench.tables import Found, costs_table, lives_table, profile_table, run_table
 from telemachus.local.ports import free_port
@@ -128,8 +128,7 @@ def main() -> None:
     """Run, print the tables, stop the servers."""
     asked = options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what runs is stopped
-    places = places_open()
-    try:
+    with places_open() as places:
         if asked.profile:
             sys.stdout.write(profile(places, asked.jobs))
             return
@@ -139,8 +138,6 @@ def main() -> None:
         if asked.json:
             every: dict[str, Any] = {name: asdict(one) for name, one in found.items()}
             asked.json.write_text(json.dumps({"versions": known, "systems": every}, indent=1))
-    finally:
-        places_close(places.home)
 
 
 if __name__ == "__main__":

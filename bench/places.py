@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -104,19 +105,26 @@ def _drop(session: psycopg.Connection, statement: sql.Composed) -> None:
             return
 
 
-def places_open() -> Places:
-    """Start or reuse the servers; raises LocalServiceError when they cannot run."""
+@contextmanager
+def places_open() -> Iterator[Places]:
+    """Start or reuse the servers, and stop them after the block; the rest stays for the next run.
+
+    Raises LocalServiceError when they cannot run.
+    """
     home = ensure_home(HOME)
     stamps, logs = home / "stamps", home / "life-logs"
     for folder in (stamps, logs):
         folder.mkdir(exist_ok=True)
-    return Places(
-        home=home,
-        database_url=postgres.ensure_running(home),
-        valkey_url=valkey.ensure_running(home),
-        stamps=stamps,
-        logs=logs,
-    )
+    try:
+        yield Places(
+            home=home,
+            database_url=postgres.ensure_running(home),
+            valkey_url=valkey.ensure_running(home),
+            stamps=stamps,
+            logs=logs,
+        )
+    finally:
+        places_close(home)
 
 
 def places_close(home: Path) -> None:

@@ -20,7 +20,7 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script
 
 
-from bench.places import places_close, places_open
+from bench.places import places_open
 from bench.systems import Telemachus
 from telemachus.local.home import BASE_DIR
 
@@ -124,11 +124,8 @@ def main() -> None:
     parser.add_argument("--ended", type=int, default=1_000_000)
     parser.add_argument("--tenants", type=int, default=1_000)
     asked = parser.parse_args()
-    places = places_open()
-    try:
+    with places_open() as places:
         report(Telemachus(places), asked)
-    finally:
-        places_close(places.home)
 
 
 def report(system: Telemachus, asked: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # run as a script
 
 
-from bench.places import places_close, places_open
+from bench.places import places_open
 from bench.size import JOBS, TENANTS, run
 from bench.systems import Telemachus
 from telemachus.local.home import BASE_DIR
@@ -71,11 +71,8 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=100_000)
     parser.add_argument("--tenants", type=int, default=1_000)
     asked = parser.parse_args()
-    places = places_open()
-    try:
+    with places_open() as places:
         report(Telemachus(places), asked)
-    finally:
-        places_close(places.home)
 
 
 def report(system: Telemachus, asked: argparse.Namespace) -> None:

@@ -11,15 +11,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from scheduling.admin.operators import OperatorsOnly
 from scheduling.admin.policy_fields import SECTIONS
 from scheduling.admin.policy_form import PolicyPage
 from scheduling.controls.policies import policy_draft, policy_publish, policy_roll_back
 from scheduling.controls.trials import policy_simulate
 from scheduling.core.policy.document import InvalidPolicy
 from scheduling.models import PolicyTrial, PolicyVersion
-from tenants.admin import ReadOnly
 from tenants.controls import ControlRefused
-from tenants.rbac import principal_of_user
 
 DRAFT, PUBLISH, ROLL_BACK, TRY = "_draft", "_publish", "_roll_back", "_try"
 BUTTONS = {
@@ -43,18 +42,10 @@ DONE = {
 
 
 @admin.register(PolicyVersion)
-class PolicyVersionAdmin(ReadOnly):
+class PolicyVersionAdmin(OperatorsOnly):
     """Policy versions, newest first; operators change them."""
 
     list_display = ["number", "state", "note", "author", "published_at"]
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Let operators in."""
-        return principal_of_user(request.user).is_operator
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Let operators in."""
-        return self.has_module_permission(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Let operators in; what is published is changed by a new version alone."""

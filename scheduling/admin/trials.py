@@ -4,33 +4,23 @@ from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.db.models import Model
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from scheduling.admin.operators import OperatorsOnly
 from scheduling.admin.trial_page import sections_of
 from scheduling.models import PolicyTrial
-from tenants.admin import ReadOnly
-from tenants.rbac import principal_of_user
 
 REFRESH_S = 2
 """How often the page of an open trial is asked for again; no script is needed for that."""
 
 
 @admin.register(PolicyTrial)
-class PolicyTrialAdmin(ReadOnly):
+class PolicyTrialAdmin(OperatorsOnly):
     """Trials, newest first; operators see them."""
 
     list_display = ["number", "against", "state", "asked_by", "asked_at", "ended_at"]
     list_filter = ["state"]
-
-    def has_module_permission(self, request: HttpRequest) -> bool:
-        """Let operators in."""
-        return principal_of_user(request.user).is_operator
-
-    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Let operators in."""
-        return self.has_module_permission(request)
 
     def changeform_view(
         self,
