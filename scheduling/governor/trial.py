@@ -33,7 +33,7 @@ from scheduling.models import PolicyTrial
 from scheduling.snapshot import read_header
 
 EXACT = 5_000
-"""The jobs from the front whose starts are exact, as in the governor's own picture."""
+"""The jobs from the front that are fast-forwarded, as in the governor's own picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 Both are the fast-forward of the order that dispatches (`forecast`), on copies: nothing is moved.
 The answer is as good as the estimates of how long jobs run, which are the same on both sides, so
-the difference is better than either of the times.
+the difference is better than either of the times. Starts for which the looks of the fast-forward
+did not suffice come from lanes on either side and are told as rough.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,6 +21,17 @@ SLACK_S = 0.5
 Change: TypeAlias = Callable[[PoolState], None]
 
 
+class Starts(dict[str, float]):
+    """When each job of a pool should start (epoch seconds); `rough` are those by the lanes."""
+
+    __slots__ = ("rough",)
+
+    def __init__(self, found: Forecast) -> None:
+        """Take the starts of a forecast."""
+        super().__init__(zip(found.job_ids, found.starts, strict=True))
+        self.rough = frozenset(found.job_ids[found.exact :])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
     """A job that would start later, by so many seconds."""
@@ -32,7 +44,8 @@ class Delay:
 class Effect:
     """What would become of a job: its place, start and finish (epoch seconds), and who waits longer.
 
-    `start_before` is its start without the lever; None: no start is in sight.
+    `start_before` is its start without the lever; None: no start is in sight. `rough`: one of these
+    starts, or of those who wait longer, is not exact.
     """
 
     place: int | None
@@ -40,11 +53,12 @@ class Effect:
     start_before: float | None
     finish: float | None
     delayed: tuple[Delay, ...]
+    rough: bool = False
 
 
-def starts(state: PoolState, now: float, measured: Mapping[str, float]) -> dict[str, float]:
-    """Return when each job of a pool should start (epoch seconds), all of them exactly."""
-    return _starts(forecast(state, now, exact=len(state.order), measured=measured))
+def starts(state: PoolState, now: float, measured: Mapping[str, float]) -> Starts:
+    """Return when each job of a pool should start, exactly as far as the looks suffice."""
+    return Starts(forecast(state, now, exact=len(state.order), measured=measured))
 
 
 def effect(
@@ -53,7 +67,7 @@ def effect(
     job: Job,
     now: float,
     *,
-    before: Mapping[str, float],
+    before: Starts,
     measured: Mapping[str, float],
 ) -> Effect:
     """Return what `change` would do; `before` are the starts as things stand."""
@@ -61,20 +75,20 @@ def effect(
     change(changed)
     ahead = ahead_of(changed, job)
     told = forecast(changed, now, exact=len(changed.order), measured=measured)
-    after = _starts(told)
+    after = Starts(told)
     later = ((state.order.get(one), after.get(one, at) - at) for one, at in before.items())
+    delayed = tuple(
+        Delay(job=one, by_s=by_s)
+        for one, by_s in later
+        if one is not None and one.id != job.id and by_s >= SLACK_S
+    )
     return Effect(
         place=ahead.place if ahead else None,
         start=after.get(job.id),
         start_before=before.get(job.id),
         finish=dict(zip(told.job_ids, told.finishes, strict=True)).get(job.id),
-        delayed=tuple(
-            Delay(job=one, by_s=by_s)
-            for one, by_s in later
-            if one is not None and one.id != job.id and by_s >= SLACK_S
+        delayed=delayed,
+        rough=not (before.rough | after.rough).isdisjoint(
+            [job.id, *(one.job.id for one in delayed)]
         ),
     )
-
-
-def _starts(found: Forecast) -> dict[str, float]:
-    return dict(zip(found.job_ids, found.starts, strict=True))

@@ -33,10 +33,14 @@ WHY: Mapping[str, Reason] = MappingProxyType(
 
 @dataclass(slots=True)
 class Cycle:
-    """What one cycle did; `drained` when a further job at the order's end could have started."""
+    """What one cycle did; `drained` when a further job at the order's end could have started.
+
+    `looked` counts the spots that were put to the tests: what the cycle cost.
+    """
 
     placements: list[Placement] = field(default_factory=list)
     drained: bool = False
+    looked: int = 0
 
 
 def cycle(state: PoolState, now: float) -> list[Placement]:
@@ -82,6 +86,7 @@ def _walked(state: PoolState, done: Cycle, now: float) -> bool:
     for spot in _open_spots(state, walk):
         if full:
             break
+        done.looked += 1
         answer = tested(state, walk, spot)
         if isinstance(answer, Fit):
             done.placements.append(_placed(state, walk, spot, answer, now))

@@ -83,6 +83,10 @@ class Limits:
         """Tell whether the key's cap is reached."""
         return key in self._full
 
+    def cap(self, key: LimitKey) -> int | None:
+        """Return the cap of a key, its scope's default where it has none of its own."""
+        return self.caps.get(key, self._defaults.get(key[0]))
+
     def take(self, keys: Iterable[LimitKey]) -> bool:
         """Count one more live job under `keys`; return whether one of them became full."""
         became_full = False

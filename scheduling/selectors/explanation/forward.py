@@ -11,7 +11,7 @@ from statistics import fmean
 from types import MappingProxyType
 
 from billing.services.verdicts import plain
-from scheduling.core.eta.what_if import Change, Delay, Effect, effect, starts
+from scheduling.core.eta.what_if import Change, Delay, Effect, Starts, effect, starts
 from scheduling.core.policy.explain import Check, Misfit, Walked, misfits
 from scheduling.core.policy.seam import standing
 from scheduling.core.policy.state import PoolState
@@ -50,7 +50,7 @@ def forward(scene: Scene, stopped: Finding, found: Walked | None) -> list[Told]:
     return [one for one in told if one is not None]
 
 
-def _told(scene: Scene, lever: Lever, before: Mapping[str, float]) -> Told | None:
+def _told(scene: Scene, lever: Lever, before: Starts) -> Told | None:
     """Return a lever with its effect; None for one that brings the job no start in sight sooner."""
     found = effect(
         scene.state, lever.change, scene.core, scene.now, before=before, measured=scene.measured
@@ -67,7 +67,7 @@ def _told(scene: Scene, lever: Lever, before: Mapping[str, float]) -> Told | Non
         "start": moment(found.start),
         "sooner_s": _sooner(found),
         "others": others,
-        "approximate": not scene.walked,
+        "approximate": found.rough or not scene.walked,
     }
 
 
@@ -107,7 +107,7 @@ def others_told(scene: Scene, found: Effect) -> Told:
     others = [one for one in found.delayed if one.job.tenant != scene.core.tenant]
     told = {**_delay(others), "tenants": len({one.job.tenant for one in others})}
     mine = _delay(own)
-    if scene.ahead is not None and not scene.walked:
+    if found.delayed and scene.ahead is not None and not scene.walked:
         told |= {"jobs": scene.ahead.others, "tenants": scene.ahead.tenants}
         mine["jobs"] = scene.ahead.own
     if scene.within.everywhere:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from scheduling.core.eta import forecast
 from scheduling.core.eta.what_if import effect, starts
 from tests.scheduling.core.pools import make_job, make_live, make_state
 
@@ -72,3 +73,15 @@ def test_who_stands_outside_the_lines_for_now_is_counted_too():
     found = asked(state, lambda copy: copy.wait(larger), jobs[1])
     assert starts(state, 0.0, {}) == {"a1": 60.0, "b1": 120.0}
     assert [(one.job.id, one.by_s) for one in found.delayed] == [("a1", 60.0)]
+
+
+def test_starts_that_the_looks_did_not_suffice_for_are_told_as_rough(narrow, monkeypatch):
+    state, jobs = narrow
+    urgent = replace(jobs[2], class_name="expedite")
+    assert not asked(state, lambda copy: copy.wait(urgent), jobs[2]).rough
+    monkeypatch.setattr(forecast, "LOOKS_LEAST", 1)
+    monkeypatch.setattr(forecast, "LOOKS_EACH", 0)
+    found = asked(state, lambda copy: copy.wait(urgent), jobs[2])
+    assert (found.rough, found.start, found.start_before) == (True, 60.0, 180.0)
+    same = asked(state, lambda copy: copy.set_weight("a", 1), jobs[0])
+    assert (same.start, same.delayed, same.rough) == (60.0, (), True)
