@@ -1,4 +1,5 @@
-"""How many may wait at once: long polls and streams of one process, and of one caller in it."""
+"""How many may be served at once in one process, and of one caller in it: those who wait in long
+polls and streams, and those whose question is long work."""
 
 import threading
 from collections import Counter
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from scheduling.api.problems import Problem
 
 RETRY_S = 2
+WAITING = "Too many wait here already; ask without waiting, or again in {seconds} seconds."
 
 
 class Places:
@@ -36,21 +38,21 @@ class Places:
                 del self._taken[who]
 
     @contextmanager
-    def held(self, who: str) -> Iterator[None]:
-        """Hold a place inside the block; raises a 429 `Problem` when there is none."""
+    def held(self, who: str, *, full: str = WAITING) -> Iterator[None]:
+        """Hold a place inside the block; raises a 429 `Problem` that says `full` when there is none."""
         if not self.take(who):
-            raise too_many()
+            raise too_many(full)
         try:
             yield
         finally:
             self.give_back(who)
 
 
-def too_many() -> Problem:
-    """Return the problem of a caller who finds no place to wait in."""
+def too_many(full: str = WAITING) -> Problem:
+    """Return the problem of a caller who finds no place."""
     return Problem(
         429,
         "too_many_waiting",
-        f"Too many wait here already; ask without waiting, or again in {RETRY_S} seconds.",
+        full.format(seconds=RETRY_S),
         headers={"Retry-After": str(RETRY_S)},
     )

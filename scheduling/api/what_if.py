@@ -18,11 +18,11 @@ from scheduling.api.documents import JOB_EXAMPLES, SubmitSerializer, errors
 from scheduling.api.dry_run import submission_asked
 from scheduling.api.endpoint import Endpoint
 from scheduling.api.explain import READ_TRIES, CostToOthersSerializer
+from scheduling.api.places import Places
 from scheduling.api.problems import Problem, invalid, unavailable
 from scheduling.api.serializers import DecisionSerializer, Shown, money_text
 from scheduling.api.writes import body_of
 from scheduling.core.states import JobState
-from scheduling.core.types import Verdict
 from scheduling.events import valkey_client
 from scheduling.governor.glance import JobMoved, Viewer, scene_of
 from scheduling.models import Job, PolicyVersion
@@ -36,12 +36,14 @@ from scheduling.services.rights import rights_of
 from tenants.controls import MAX_WEIGHT
 from tenants.rbac import Permission, Principal, reach
 
-FRONT = 2_000
-"""The jobs at the front of a pool that are forecast exactly: some half a second's work a side."""
+FRONT = 1_000
+"""The jobs at the front of a pool that are forecast exactly: at most half a second's work a side."""
+PLACES = Places(most=2, of_one=1)
+"""Each what-if keeps a processor busy; those who read and submit must not wait for them."""
+BUSY = "Others are being told what would happen if; ask again in {seconds} seconds."
 LARGEST_BUDGET = 1_000_000
 NO_POLICY = "No scheduling policy is published, so nothing can be foretold"
 ONE = "Name one change: budget, class or weight."
-PASSED = {Verdict.ADMITTED, Verdict.QUEUED}
 
 
 class BeforeSerializer(Shown):
@@ -55,7 +57,8 @@ class WhatIfSerializer(Shown):
     """Where the job would stand; null where it has no start in sight or stands too deep to be told.
 
     `cost` is in units, `finish_low` and `finish_high` are the 80 % range. `delayed` are jobs that
-    would start later. `approximate`: it stands behind the jobs that are forecast one by one.
+    would start later. `approximate`: it, or one of those, stands behind the jobs that are forecast
+    one by one.
     """
 
     place = serializers.IntegerField(allow_null=True)
@@ -73,7 +76,7 @@ class WhatIfSerializer(Shown):
 
 class WhatIfSubmittedSerializer(Shown):
     """The decision on a submission, the money that it would reserve (USD), and what would follow;
-    null when it is not let in."""
+    null when it would not stand in line (denied, deferred, or waiting for another job)."""
 
     decision = DecisionSerializer()
     spend = serializers.CharField()
@@ -99,7 +102,10 @@ class WhatIfSubmitted(Endpoint):
         summary="What if I submitted this now: the verdict, place, times, cost, and whom it delays",
         request=SubmitSerializer,
         examples=JOB_EXAMPLES,
-        responses={200: WhatIfSubmittedSerializer, **errors(400, 401, 403, 404, 413, 415, 503)},
+        responses={
+            200: WhatIfSubmittedSerializer,
+            **errors(400, 401, 403, 404, 413, 415, 429, 503),
+        },
     )
     def post(self, request: Request) -> Response:
         """Answer as a dry run does, with what would become of the job and of those who wait."""
@@ -117,7 +123,7 @@ class WhatIfSubmitted(Endpoint):
             raise unavailable(NO_POLICY) from None
         if isinstance(found, Refused):
             raise invalid(*found.errors)
-        is_in = found.decision.verdict in PASSED
+        is_in = found.job.state == JobState.QUEUED
         told = _told(self.principal, found.job, WhatIf(), found.rehearsed) if is_in else None
         if told is not None and told["place"] is None:
             told |= {"place": found.decision.place, "finish": found.decision.eta}
@@ -136,7 +142,7 @@ class WhatIfJob(Endpoint):
         operation_id="jobs_what_if_changed",
         summary="What if the pool's budget, the job's class or its tenant's weight were another",
         request=WhatIfChangeSerializer,
-        responses={200: WhatIfSerializer, **errors(400, 401, 404, 409, 415, 503)},
+        responses={200: WhatIfSerializer, **errors(400, 401, 404, 409, 415, 429, 503)},
     )
     def post(self, request: Request, job_id: uuid.UUID) -> Response:
         """Try one change on a copy of the pool."""
@@ -160,12 +166,13 @@ def _told(
 ) -> Told:
     viewer = Viewer(within=reach(principal, Permission.VIEW), amounts=False)
     at = timezone.now()
-    try:
-        known = job_rehearse_again(job, at) if rehearsed is None else rehearsed
-        scene = scene_of(job, known, viewer, client=valkey_client(), at=at, most=FRONT)
-    except PolicyVersion.DoesNotExist:
-        raise unavailable(NO_POLICY) from None
-    return what_if(scene, asked)
+    with PLACES.held(principal.name, full=BUSY):
+        try:
+            known = job_rehearse_again(job, at) if rehearsed is None else rehearsed
+            scene = scene_of(job, known, viewer, client=valkey_client(), at=at, most=FRONT)
+        except PolicyVersion.DoesNotExist:
+            raise unavailable(NO_POLICY) from None
+        return what_if(scene, asked)
 
 
 def _asked(body: Mapping[str, Any]) -> WhatIf:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import isnan, nan
 
 import numpy as np
 import redis
@@ -144,8 +145,10 @@ def _published(
         return None
     first = tuple(uuid.UUID(bytes=bytes(one)) for one in rows["job"][:front])
     ahead = _ahead(header, rows, job)
-    start = None if ahead is None else float(rows["start"][ahead.place - 1])
-    return _Published(header=header, front=first, ahead=ahead, start=start)
+    start = nan if ahead is None else float(rows["start"][ahead.place - 1])
+    return _Published(
+        header=header, front=first, ahead=ahead, start=None if isnan(start) else start
+    )
 
 
 def _range_of(header: Header | None) -> Calibration:

@@ -3,14 +3,16 @@
 The change is made on a copy of the pool and the forecast of it is set beside the forecast without
 it (`core.eta.what_if`); nothing is moved. The state holds the front of a large pool: what lands in
 front of its end is exact. For a job behind it only the dial is told, by proportion (twice the units
-drain what stands ahead in half the time), and marked approximate.
+drain what stands ahead in half the time), and marked approximate. Units are those that the job's
+part may ever have: the general part is the dial less the reserve.
 """
 
 from dataclasses import dataclass, replace
 
-from scheduling.core.capacity.room import never_fits
+from scheduling.core.capacity.room import ceiling, never_fits
 from scheduling.core.eta.what_if import Change, Effect, effect, starts
 from scheduling.core.policy.seam import standing
+from scheduling.core.types import Pool
 from scheduling.selectors.explanation.forward import others_told
 from scheduling.selectors.explanation.scene import Scene, Told
 from scheduling.selectors.queue import moment
@@ -41,8 +43,7 @@ def what_if(scene: Scene, asked: WhatIf) -> Told:
         scene.state, change, scene.core, scene.now, before=before, measured=scene.measured
     )
     start_before = found.start_before if scene.walked else scene.start
-    exact = _is_exact(scene, asked, found)
-    if not exact:
+    if not _is_exact(scene, asked, found):
         found = _by_proportion(scene, asked)
     return {
         "place": found.place,
@@ -55,7 +56,7 @@ def what_if(scene: Scene, asked: WhatIf) -> Told:
         "sooner_s": _sooner(start_before, found.start),
         "delayed": others_told(scene, found),
         "cost": scene.core.cost,
-        "approximate": not exact,
+        "approximate": found.rough,
         "never_fits": _never_fits(scene, asked),
     }
 
@@ -85,9 +86,11 @@ def _is_exact(scene: Scene, asked: WhatIf, found: Effect) -> bool:
 def _by_proportion(scene: Scene, asked: WhatIf) -> Effect:
     """Return what can be told of a job behind the front."""
     start = None
-    if asked.budget and scene.start is not None:
-        faster = scene.state.pool.budget / asked.budget
-        start = scene.now + max(0.0, scene.start - scene.now) * faster
+    if asked.budget and scene.start is not None and not _never_fits(scene, asked):
+        wait = max(0.0, scene.start - scene.now)
+        start = scene.now + wait * _most(scene, scene.state.pool) / _most(
+            scene, _dialled(scene, asked)
+        )
     is_placed = asked.weight is None and asked.job_class is None and scene.ahead is not None
     return Effect(
         place=scene.ahead.place if is_placed and scene.ahead else None,
@@ -95,7 +98,19 @@ def _by_proportion(scene: Scene, asked: WhatIf) -> Effect:
         start_before=scene.start,
         finish=None if start is None else start + scene.core.expected_s,
         delayed=(),
+        rough=True,
     )
+
+
+def _dialled(scene: Scene, asked: WhatIf) -> Pool:
+    pool = scene.state.pool
+    return pool if asked.budget is None else replace(pool, budget=asked.budget)
+
+
+def _most(scene: Scene, pool: Pool) -> int:
+    """Return the most units that the job's part of a pool can have, at least one."""
+    uses_reserve = scene.state.uses_reserve(scene.core.class_name)
+    return max(1, ceiling(pool, uses_reserve=uses_reserve))
 
 
 def _finish(scene: Scene, found: Effect) -> Told:
@@ -114,7 +129,5 @@ def _sooner(before: float | None, after: float | None) -> float | None:
 
 
 def _never_fits(scene: Scene, asked: WhatIf) -> bool:
-    state, core = scene.state, scene.core
-    pool = state.pool if asked.budget is None else replace(state.pool, budget=asked.budget)
-    uses_reserve = state.uses_reserve(asked.job_class or core.class_name)
-    return never_fits(core.cost, pool, uses_reserve=uses_reserve)
+    uses_reserve = scene.state.uses_reserve(asked.job_class or scene.core.class_name)
+    return never_fits(scene.core.cost, _dialled(scene, asked), uses_reserve=uses_reserve)

@@ -168,6 +168,7 @@ def publish(valkey: redis.Redis, world: World, names: list[str], startable: int)
 
 def test_in_a_long_order_a_place_is_that_of_the_last_published_one(stage, long, valkey):
     waiting = Job.objects.filter(state="queued").order_by("seq")
+    waiting.update(cost=8)
     names = [str(one) for one in waiting.values_list("id", flat=True)]
     publish(valkey, stage.world, names, len(names))
     found = told(stage.web, long[-1])

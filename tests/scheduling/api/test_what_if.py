@@ -1,6 +1,9 @@
 """What-ifs over the API: place, start, finish, cost and whom it delays; nothing is written."""
 
+import math
+import time
 import uuid
+from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
@@ -8,12 +11,14 @@ import pytest
 import redis
 from django.apps import apps
 
+from scheduling import snapshot
 from scheduling.api import what_if
-from scheduling.models import Job
+from scheduling.models import Job, PolicyVersion
 from tenants.controls import control_number
 from tests.scheduling.api.conftest import Caller, World, caller, job, person
 from tests.scheduling.api.explain_ways import Stage
 from tests.scheduling.api.test_explain_others import publish
+from tests.scheduling.api.test_queue import header, row
 from tests.scheduling.factories import make_worker
 
 
@@ -148,3 +153,57 @@ def test_behind_the_front_only_the_dial_is_told_by_proportion(
     assert (deep["place"], deep["start"], deep["approximate"]) == (None, None, True)
     ahead = tried(stage.web, waiting[2], **{"class": "expedite"})
     assert (ahead["place"], ahead["approximate"]) == (1, False)
+
+
+@pytest.fixture
+def deep(stage, waiting, valkey: redis.Redis, monkeypatch) -> Callable[[float], str]:
+    """Publish the waiting jobs and return the last, behind the front, with a start in so many seconds."""
+    monkeypatch.setattr(what_if, "FRONT", 1)
+
+    def published(start_s: float) -> str:
+        times = [time.time() + start_s + more for more in (0, 10, 8, 12)]
+        rows = [(*row(uuid.UUID(name), 0, 0, at=n)[:-4], *times) for n, name in enumerate(waiting)]
+        made = header(stage.world, len(rows), startable=len(rows), at=time.time())
+        snapshot.write(valkey, made, snapshot.pack(rows))
+        return waiting[2]
+
+    return published
+
+
+def test_behind_the_front_the_reserve_is_no_part_of_the_proportion(stage, deep):
+    found = tried(stage.web, deep(600), budget=18)  # 8 units beside the reserve become 16
+    assert (found["sooner_s"], found["approximate"]) == (pytest.approx(300, abs=3), True)
+    outgrown = tried(stage.web, deep(600), budget=3)
+    assert (outgrown["start"], outgrown["never_fits"]) == (None, True)
+
+
+def test_behind_the_front_nobody_is_said_to_wait_longer_by_nothing(stage, deep):
+    found = tried(stage.web, deep(600), budget=18)
+    nobody = {"jobs": 0, "mean_s": 0.0, "most_s": 0.0, "total_s": 0.0}
+    assert {name: found["delayed"][name] for name in nobody} == nobody
+    assert (found["delayed"]["tenants"], found["delayed"]["own"]) == (0, nobody)
+
+
+def test_a_start_that_the_published_order_does_not_know_is_null(stage, deep):
+    found = tried(stage.web, deep(math.nan), budget=18)
+    assert (found["before"]["start"], found["start"], found["sooner_s"]) == (None, None, None)
+
+
+def test_a_submission_that_would_wait_for_another_job_has_nothing_to_foretell(stage, waiting):
+    told = stage.web.post("/jobs/what-if", job(after=[{"job": waiting[0]}])).json()
+    assert (told["decision"]["reason"], told["what_if"]) == ("dependency", None)
+
+
+def test_one_caller_asks_one_what_if_at_a_time(stage, waiting):
+    seen = []
+
+    def at_work(*_args: Any, **_more: Any) -> Any:
+        seen.append(stage.web.post("/jobs/what-if", job()))
+        raise PolicyVersion.DoesNotExist
+
+    stage.monkeypatch.setattr(what_if, "scene_of", at_work)
+    assert stage.web.post("/jobs/what-if", job()).status_code == 503
+    assert (seen[0].status_code, seen[0]["Retry-After"]) == (429, "2")
+    assert "ask again in 2 seconds" in seen[0].json()["detail"]
+    stage.monkeypatch.undo()
+    assert stage.web.post("/jobs/what-if", job()).status_code == 200
