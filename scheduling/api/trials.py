@@ -77,7 +77,8 @@ class PolicyTry(Endpoint):
     def post(self, request: Request, number: int) -> Response:
         """Ask for a trial; the answer's Location is where its result will be.
 
-        While a trial of the version is open, that one is the answer.
+        While a trial of the version is open, that one is the answer; not begun, it takes on what the
+        draft was rewritten to, and once it runs such a draft is refused.
         """
         who = operator_of(self.principal)
         given = fields_given(request, "note")

@@ -9,7 +9,7 @@ from django.db import transaction
 from scheduling.core.policy.document import policy_from_dict
 from scheduling.events import nudge_on_commit
 from scheduling.models import PolicyTrial, PolicyVersion
-from scheduling.services.trials import TooManyTrials, trial_open
+from scheduling.services.trials import OtherSettingsTried, TooManyTrials, trial_open
 from tenants.controls import ControlRefused, record_change
 
 
@@ -18,8 +18,11 @@ def policy_simulate(*, number: int, acting_user: str, reason: str) -> PolicyTria
     """Ask for a trial of a version on the live backlog; returns it, or the one that is open.
 
     Raises `InvalidPolicy` when the version's settings are none any more, `ControlRefused` without a
-    reason and when too many trials are open, and `PolicyVersion.DoesNotExist`.
+    reason, when too many trials are open and when the version's own runs with the settings that it
+    had before, and `PolicyVersion.DoesNotExist`.
     """
+    # Who drafts, publishes or asks for a trial does so in turn, at the oldest version.
+    PolicyVersion.objects.select_for_update(no_key=True).order_by("number").first()
     row = PolicyVersion.objects.get(number=number)
     policy_from_dict(row.body)
     try:
@@ -27,6 +30,11 @@ def policy_simulate(*, number: int, acting_user: str, reason: str) -> PolicyTria
     except TooManyTrials:
         raise ControlRefused(
             "number", "Other trials are still running; ask again when one of them has ended."
+        ) from None
+    except OtherSettingsTried:
+        raise ControlRefused(
+            "number",
+            "A trial of this draft as it was before still runs; ask again when it has ended.",
         ) from None
     record_change(
         actor=acting_user,

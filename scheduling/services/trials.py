@@ -27,17 +27,34 @@ class TooManyTrials(Exception):
     """As many trials are open as may be: wait for one to end."""
 
 
+class OtherSettingsTried(Exception):
+    """The trial of this version that runs tries the settings that it had before: wait for its end."""
+
+
 @transaction.atomic
 def trial_open(*, number: int, body: Mapping[str, Any], asked_by: str) -> PolicyTrial:
-    """Return the open trial of a version, made now if there is none. Raises `TooManyTrials`."""
+    """Return the open trial of a version with these settings, made now if there is none.
+
+    One that is not begun gets the settings that its draft was rewritten to. Callers ask one after
+    another (`policy_simulate` sees to it). Raises `TooManyTrials` and `OtherSettingsTried`.
+    """
     open_ones = list(PolicyTrial.objects.select_for_update().filter(_OPEN))
     for one in open_ones:
         if one.number == number:
-            return one
+            return _with_settings(one, dict(body))
     if len(open_ones) >= OPEN_MOST:
         raise TooManyTrials
     _forget()
     return PolicyTrial.objects.create(number=number, body=dict(body), asked_by=asked_by)
+
+
+def _with_settings(trial: PolicyTrial, body: dict[str, Any]) -> PolicyTrial:
+    if trial.body != body:
+        if trial.state != "asked":
+            raise OtherSettingsTried
+        trial.body = body
+        trial.save(update_fields=["body"])
+    return trial
 
 
 def trial_is_due(now: datetime) -> bool:

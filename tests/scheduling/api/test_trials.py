@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from scheduling.models import PolicyTrial
@@ -85,9 +86,12 @@ def test_to_others_there_is_no_trial(olga, world):
 @pytest.mark.django_db(transaction=True)
 def test_a_wait_ends_with_the_trial(olga):
     trial = olga.post(f"/policies/{draft(olga)}/trial").json()["id"]
-    ending = threading.Timer(
-        0.3, lambda: PolicyTrial.objects.filter(id=trial).update(state="failed", sentence="no")
-    )
+
+    def fail() -> None:
+        PolicyTrial.objects.filter(id=trial).update(state="failed", sentence="no")
+        connection.close()
+
+    ending = threading.Timer(0.3, fail)
     ending.start()
     began = time.monotonic()
     shown = olga.get(f"/trials/{trial}", wait=20).json()
