@@ -8,17 +8,23 @@ arrivals and of run times. Near saturation that mean is not reached within an ho
 what a reflected Brownian motion grows to in that time, sqrt(2 x rate x (va + vs) x hour / pi).
 
 A server is the capacity that one job of mean cost takes: the units over that cost, or the slots if
-they are fewer.
+they are fewer. The first hour may have begun: of it a part is `left` (1: all), which scales what comes
+and what is done in it; arrivals are always told by the whole hour.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, inf, pi, sqrt
 
 from scheduling.core.eta.arrivals import HOUR_S, Floats
 
 MOST_UNITS = 1_000_000
 """Where no capacity up to this meets a target, none is named."""
+_NOBODY = 1e-12
+"""A share of arrivals that is none."""
+_FORGOTTEN = 9.0
+"""exp(-9 x 9 / 2) is what is left of an error so far below the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,16 +54,18 @@ def servers(units: int, slots: int, work: Work) -> int:
     return max(0, min(int(units / max(work.cost, 1e-9)), slots))
 
 
-def outlook(backlog: float, arrivals: Floats, work: Work, count: int) -> list[Hour]:
+def outlook(
+    backlog: float, arrivals: Floats, work: Work, count: int, left: float = 1.0
+) -> list[Hour]:
     """Return hour after hour, with so many waiting now and `count` servers."""
-    return list(_hours(backlog, arrivals, work, count))
+    return list(_hours(backlog, arrivals, work, count, left))
 
 
-def _hours(backlog: float, arrivals: Floats, work: Work, count: int) -> Iterator[Hour]:
-    fluid = float(backlog)
+def _hours(backlog: float, arrivals: Floats, work: Work, count: int, left: float) -> Iterator[Hour]:
+    fluid, part = float(backlog), left
     done = count * HOUR_S / max(work.run_s, 1e-9)
     for came in arrivals.tolist():
-        fluid = max(0.0, fluid + came - done)
+        fluid, part = max(0.0, fluid + (came - done) * part), 1.0
         depth = fluid + _restless(came / HOUR_S, work, count)
         yield Hour(depth=depth, wait_s=depth * HOUR_S / done if done else inf)
 
@@ -73,47 +81,62 @@ def _restless(rate: float, work: Work, count: int) -> float:
 
 
 def _erlang_c(count: int, load: float) -> float:
-    """Return the share of arrivals that must wait in M/M/c (Erlang 1917), by the stable recursion."""
-    blocked = 1.0
-    for number in range(1, count + 1):
+    """Return the share of arrivals that must wait in M/M/c (Erlang 1917), by the stable recursion.
+
+    Needs `load` below `count`. Each step n below the load shrinks an error by n / load, so what
+    it begins with `_FORGOTTEN` roots of the load below it has no weight left at the load.
+    """
+    blocked, first = 1.0, max(0, int(load - _FORGOTTEN * sqrt(load)))
+    for number in range(first + 1, count + 1):
         blocked = load * blocked / (number + load * blocked)
+        if number > load and blocked < _NOBODY:
+            return 0.0  # it only falls from here on
     busy = load / count
     return blocked / (1 - busy + busy * blocked)
 
 
-def clear_hours(backlog: float, arrivals: Floats, work: Work, count: int) -> float | None:
-    """Return after how many hours nothing of the fluid backlog is left; None: not in this time."""
-    left, done = float(backlog), count * HOUR_S / max(work.run_s, 1e-9)
-    if left <= 0:
+def clear_hours(
+    backlog: float, arrivals: Floats, work: Work, count: int, left: float = 1.0
+) -> float | None:
+    """Return after how many hours nothing of the fluid backlog waits; None: not in this time."""
+    fluid, done = float(backlog), count * HOUR_S / max(work.run_s, 1e-9)
+    if fluid <= 0:
         return 0.0
-    for hour, came in enumerate(arrivals.tolist()):
-        if left + came <= done:
-            return hour + min(1.0, left / (done - came)) if done > came else hour + 1.0
-        left += came - done
+    passed, part = 0.0, left
+    for came in arrivals.tolist():
+        net = (done - came) * part
+        if fluid <= net:
+            return passed + part * fluid / net
+        fluid, passed, part = fluid - net, passed + part, 1.0
     return None
 
 
-def units_for(target_wait_s: float, backlog: float, arrivals: Floats, work: Work) -> int | None:
+def units_for(
+    target_wait_s: float, backlog: float, arrivals: Floats, work: Work, left: float = 1.0
+) -> int | None:
     """Return the fewest units with which no later hour's mean wait is above the target.
 
     The first hour is left to the backlog that is there already. None where no capacity would do.
     """
+    meets = partial(_meets, target_wait_s, backlog, arrivals, work, left)
     fewest, most = 0, 1
-    while not _meets(target_wait_s, backlog, arrivals, work, most):
+    while not meets(most):
         fewest, most = most, most * 2
         if most * work.cost > MOST_UNITS:
             return None
     while most - fewest > 1:
         middle = (fewest + most) // 2
-        if _meets(target_wait_s, backlog, arrivals, work, middle):
+        if meets(middle):
             most = middle
         else:
             fewest = middle
     return ceil(most * work.cost)
 
 
-def _meets(target_s: float, backlog: float, arrivals: Floats, work: Work, count: int) -> bool:
-    hours = _hours(backlog, arrivals, work, count)
+def _meets(
+    target_s: float, backlog: float, arrivals: Floats, work: Work, left: float, count: int
+) -> bool:
+    hours = _hours(backlog, arrivals, work, count, left)
     return all(hour.wait_s <= target_s for number, hour in enumerate(hours) if number)
 
 

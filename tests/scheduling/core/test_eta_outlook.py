@@ -47,6 +47,40 @@ def test_the_line_of_a_calm_queue_is_that_of_erlang(count, load, share):
     assert found.depth == pytest.approx(share * load / (count - load), rel=1e-3)
 
 
+@given(st.floats(0.01, 0.9999), st.integers(1, 4000))
+def test_the_short_way_to_erlangs_share_ends_where_the_whole_one_does(busy, count):
+    load, blocked = busy * count, 1.0
+    for number in range(1, count + 1):
+        blocked = load * blocked / (number + load * blocked)
+    depth = blocked / (1 - busy + busy * blocked) * load / (count - load)
+    found = outlook(0.0, np.array([load * 60.0]), MINUTE, count)[0]
+    bound = math.sqrt(2 * load * 60.0 * 2 / math.pi)
+    assert found.depth == pytest.approx(min(depth, bound), rel=1e-9, abs=1e-6)
+
+
+def test_servers_far_beyond_the_load_are_not_counted_one_by_one():
+    """By steps of one this would take hours."""
+    assert outlook(0.0, DAY, MINUTE, 10**12)[0].depth == 0
+    assert outlook(0.0, np.array([6e11]), MINUTE, 10**10 + 10**7)[0].depth < 1
+
+
+def test_of_a_begun_hour_only_the_rest_comes_and_is_done():
+    steady = Work(run_s=60.0, run_scv=0.0, arrival_scv=0.0)
+    found = outlook(100.0, np.array([20.0, 20.0]), steady, 1, 0.25)
+    assert [hour.depth for hour in found] == [90.0, 50.0]
+    assert [hour.wait_s for hour in found] == [90 * 60, 50 * 60]
+
+
+def test_a_begun_hour_is_shorter_for_the_clear_time_too():
+    assert clear_hours(90, DAY, MINUTE, 2, 0.5) == 1.5
+    assert clear_hours(20, np.array([0.0, 60.0]), MINUTE, 1, 0.5) == pytest.approx(1 / 3)
+    assert clear_hours(40, np.array([60.0, 0.0]), MINUTE, 1, 0.5) == pytest.approx(0.5 + 2 / 3)
+
+
+def test_what_a_begun_hour_leaves_asks_for_more_units():
+    assert units_for(60.0, 600.0, DAY, MINUTE, 0.1) > units_for(60.0, 600.0, DAY, MINUTE)
+
+
 def test_the_wait_agrees_with_a_queue_that_is_played():
     dice = np.random.default_rng(3)
     rate, count, jobs = 4.5 / 60, 5, 200_000
