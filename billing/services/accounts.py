@@ -244,7 +244,10 @@ def accounts_write(accounts: Collection[Account]) -> None:
 
 
 def ledger_spent(budget: Budget, span: Window) -> Decimal:
-    """Return what the ledger says was spent of a budget in a window."""
+    """Return what the ledger says was spent of a budget in a window.
+
+    Raises KeyError for a ceiling of single attempts: nothing is summed up in one.
+    """
     rows = LedgerEntry.objects.filter(
         tenant_id=budget.tenant_id, kind__in=SPENT_KINDS, dispatched_at__gte=span.start
     )
@@ -252,7 +255,7 @@ def ledger_spent(budget: Budget, span: Window) -> Decimal:
         rows = rows.filter(dispatched_at__lt=span.end)
     if budget.scope != "tenant":
         column = SCOPE_COLUMNS[budget.scope]
-        if column != "member_id" and not _is_uuid(budget.scope_id):
+        if column != "member_id" and not is_uuid(budget.scope_id):
             return Decimal(0)
         rows = rows.filter(**{column: budget.scope_id})
     if budget.dimension == "attempts":
@@ -267,7 +270,8 @@ def ledger_spent(budget: Budget, span: Window) -> Decimal:
     return Decimal(found or 0)
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Say whether a scope's id may be that of a row."""
     try:
         uuid.UUID(text)
     except ValueError:

@@ -5,7 +5,7 @@ up from the ledger.
 """
 
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -14,7 +14,8 @@ from django.db.models import Q
 
 from billing.core.windows import Window
 from billing.models import Balance, Budget, BudgetDefault, Escalation
-from billing.services.accounts import ledger_spent, window_of
+from billing.services.accounts import window_of
+from billing.services.sums import ledger_sums
 
 _ZERO = Decimal(0)
 
@@ -62,7 +63,12 @@ def budgets_page(
 
 def budgets_drawn(ids: Collection[uuid.UUID], span: Window) -> dict[uuid.UUID, Decimal]:
     """Return what the ledger says was spent of each budget in a span of any length."""
-    return {row.id: ledger_spent(row, span) for row in Budget.objects.filter(id__in=ids)}
+    return ledger_sums([(row, span) for row in Budget.objects.filter(id__in=ids)])
+
+
+def budgets_count(visible: Q) -> int:
+    """Return how many budgets a filter lets through."""
+    return Budget.objects.filter(visible).count()
 
 
 def budget_of_escalation(escalation_id: uuid.UUID) -> uuid.UUID | None:
@@ -83,16 +89,21 @@ def _rows(budgets: Sequence[Budget], now: datetime) -> list[BudgetRow]:
         (balance.budget_id, balance.window_start): balance
         for balance in Balance.objects.filter(budget__in=spans, window_start__in=starts)
     }
-    return [_row(budget, spans[budget.id], balances, now) for budget in budgets]
+    places = [(budget, balances.get((budget.id, spans[budget.id].start))) for budget in budgets]
+    sums = ledger_sums([(budget, spans[budget.id]) for budget, balance in places if not balance])
+    return [
+        _row(
+            budget,
+            spans[budget.id],
+            (balance.spent, balance.held) if balance else (sums[budget.id], _ZERO),
+            now,
+        )
+        for budget, balance in places
+    ]
 
 
-def _row(
-    budget: Budget,
-    span: Window,
-    balances: Mapping[tuple[uuid.UUID, datetime], Balance],
-    now: datetime,
-) -> BudgetRow:
-    spent, held = _sums(budget, span, balances.get((budget.id, span.start)))
+def _row(budget: Budget, span: Window, sums: tuple[Decimal, Decimal], now: datetime) -> BudgetRow:
+    spent, held = sums
     return BudgetRow(
         id=budget.id,
         tenant=budget.tenant.slug,
@@ -111,9 +122,3 @@ def _row(
         held=held,
         escalations=budget.escalations_at(now),
     )
-
-
-def _sums(budget: Budget, span: Window, balance: Balance | None) -> tuple[Decimal, Decimal]:
-    if balance is not None:
-        return balance.spent, balance.held
-    return (_ZERO if budget.scope == "attempt" else ledger_spent(budget, span)), _ZERO

@@ -20,16 +20,16 @@ from scheduling.api.documents import POOL, errors, parameter
 from scheduling.api.endpoint import Endpoint, whole_number
 from scheduling.api.forecast_documents import ForecastSerializer, HonestySerializer
 from scheduling.api.pools import pool_asked
-from scheduling.api.problems import invalid
+from scheduling.api.problems import invalid, unavailable
+from scheduling.api.what_if import NO_POLICY
 from scheduling.events import valkey_client
+from scheduling.models import PolicyVersion
 from scheduling.selectors.foresight.budgets import budgets_ahead
 from scheduling.selectors.foresight.history import GROUPINGS
 from scheduling.selectors.foresight.honesty import SPANS, eta_honesty
 from scheduling.selectors.foresight.outlook import (
     Asked,
-    GroupAhead,
     PoolAhead,
-    of_workflow,
     pool_ahead,
 )
 from scheduling.selectors.queue import pool_header
@@ -64,16 +64,17 @@ class Forecast(Endpoint):
 
         Measured run times go into the estimates; they change nobody's class, place or risk.
         """
-        asked = _asked(request)
+        seen = _tenants_seen(self)
+        asked = _asked(request, seen)
         pool = pool_asked(request)
         header = pool_header(valkey_client(), pool)
-        found = pool_ahead(pool, asked, header, time.time())
-        groups = of_workflow(found.groups, request.query_params.get("workflow"))
-        budgets = budgets_ahead(budgets_visible(self.principal), timezone.now())
-        seen = _tenants_seen(self)
+        try:
+            found = pool_ahead(pool, asked, header, time.time())
+        except PolicyVersion.DoesNotExist:
+            raise unavailable(NO_POLICY) from None
+        budgets, left_out = budgets_ahead(budgets_visible(self.principal), timezone.now())
         context = {"tenants": seen, "names": names_of([one.row for one in budgets])}
-        told = _told(found, asked, [one for one in groups if one.tenant in seen])
-        told["budgets"] = budgets
+        told = _told(found, asked) | {"budgets": budgets, "budgets_left_out": left_out}
         return Response(ForecastSerializer(told, context=context).data)
 
 
@@ -99,12 +100,13 @@ class EtaHonesty(Endpoint):
         return Response(HonestySerializer(told, context={"tenants": _tenants_seen(self)}).data)
 
 
-def _asked(request: Request) -> Asked:
+def _asked(request: Request, seen: Collection[str]) -> Asked:
     targets = {
         name: float(whole_number(request, name, int(getattr(Asked(), name)), (1, LONGEST_S)))
         for name in _TARGETS
     }
-    return Asked(by=_one_of(request, "by", GROUPINGS, "workflow"), **targets)
+    by = _one_of(request, "by", GROUPINGS, "workflow")
+    return Asked(by=by, key=request.query_params.get("workflow"), tenants=seen, **targets)
 
 
 def _one_of(request: Request, name: str, known: Collection[str], default: str) -> str:
@@ -124,7 +126,7 @@ def _tenants_seen(endpoint: Endpoint) -> dict[str, str]:
     return {str(key): slug for key, slug in rows.values_list("id", "slug")}
 
 
-def _told(found: PoolAhead, asked: Asked, groups: list[GroupAhead]) -> dict[str, Any]:
+def _told(found: PoolAhead, asked: Asked) -> dict[str, Any]:
     few, mean, many = found.clear_s
     names = (
         "at",
@@ -136,6 +138,8 @@ def _told(found: PoolAhead, asked: Asked, groups: list[GroupAhead]) -> dict[str,
         "backlog",
         "run_s",
         "hours",
+        "groups",
+        "groups_left_out",
     )
     targets = {name: getattr(asked, name) for name in _TARGETS}
     units = ("units_now", "units", "units_high", "units_recover", "reserve")
@@ -145,6 +149,5 @@ def _told(found: PoolAhead, asked: Asked, groups: list[GroupAhead]) -> dict[str,
         "clear_s_low": few,
         "clear_s_high": many,
         "by": asked.by,
-        "groups": groups,
         "advice": targets | {name: getattr(found.advice, name) for name in units},
     }

@@ -21,7 +21,10 @@ class SecondsField(serializers.FloatField):
 
 
 class HourSerializer(Shown):
-    """An hour ahead, over all tenants: what comes, what waits at its end, the mean wait."""
+    """An hour ahead, over all tenants: what comes, what waits at its end, the mean wait.
+
+    The first is the present hour: what comes is of all of it, what waits counts the rest of it.
+    """
 
     starts_at = SecondsField()
     arrivals = serializers.FloatField()
@@ -96,7 +99,11 @@ class AdviceSerializer(Shown):
 
 
 class ForecastSerializer(Shown):
-    """A pool's next 24 hours. `clear_s*` are seconds until the backlog is gone while more comes."""
+    """A pool's next 24 hours. `clear_s*` are seconds until the backlog is gone while more comes.
+
+    Told are the groups with most jobs and the budgets that are used up first; how many more there
+    are, `groups_left_out` and `budgets_left_out` say.
+    """
 
     pool = serializers.CharField()
     at = SecondsField()
@@ -113,7 +120,9 @@ class ForecastSerializer(Shown):
     by = serializers.CharField()
     hours = HourSerializer(many=True)
     groups = GroupSerializer(many=True)
+    groups_left_out = serializers.IntegerField()
     budgets = BudgetAheadSerializer(many=True)
+    budgets_left_out = serializers.IntegerField()
     advice = AdviceSerializer()
 
 
@@ -135,7 +144,7 @@ class ScoreSerializer(Shown):
 
 
 class HonestySerializer(Shown):
-    """The ETAs that came due in the span; ranges should hold four of five."""
+    """The newest 20,000 ETAs that came due in the span; ranges should hold four of five."""
 
     pool = serializers.CharField()
     span = serializers.CharField()

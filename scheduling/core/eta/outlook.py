@@ -104,7 +104,7 @@ def clear_hours(
         return 0.0
     passed, part = 0.0, left
     for came in arrivals.tolist():
-        net = (done - came) * part
+        net: float = (done - came) * part
         if fluid <= net:
             return passed + part * fluid / net
         fluid, passed, part = fluid - net, passed + part, 1.0

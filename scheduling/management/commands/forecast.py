@@ -9,11 +9,11 @@ from django.utils import timezone
 from redis import RedisError
 
 from scheduling.events import valkey_client
-from scheduling.models import Pool
+from scheduling.models import PolicyVersion, Pool
 from scheduling.selectors.foresight.budgets import BudgetAhead, budgets_ahead
 from scheduling.selectors.foresight.history import GROUPINGS
 from scheduling.selectors.foresight.honesty import SPANS, Honesty, eta_honesty
-from scheduling.selectors.foresight.outlook import Asked, GroupAhead, PoolAhead, pool_ahead
+from scheduling.selectors.foresight.outlook import Asked, PoolAhead, pool_ahead
 from scheduling.selectors.queue import moment, pool_header
 from scheduling.snapshot import Header
 from tenants.models import Tenant
@@ -45,14 +45,17 @@ class Command(BaseCommand):
             recover_s=targets[2],
         )
         row = _pool(pool)
-        found = pool_ahead(row, asked, _header(row), time.time())
+        try:
+            found = pool_ahead(row, asked, _header(row), time.time())
+        except PolicyVersion.DoesNotExist as error:
+            raise CommandError(str(error)) from error
         now = timezone.now()
         slugs = {str(key): slug for key, slug in Tenant.objects.values_list("id", "slug")}
         parts = (
             _summary(found, asked),
             _hours(found),
-            _groups(asked.by, found.groups, slugs),
-            _budgets(budgets_ahead(Q(), now)),
+            _groups(asked.by, found, slugs),
+            _budgets(*budgets_ahead(Q(), now)),
             *(_honesty(span, eta_honesty(row, span, now), slugs) for span in SPANS),
         )
         for lines in parts:
@@ -102,18 +105,20 @@ def _hours(found: PoolAhead) -> Iterator[str]:
         )
 
 
-def _groups(by: str, groups: Sequence[GroupAhead], slugs: dict[str, str]) -> Iterator[str]:
+def _groups(by: str, found: PoolAhead, slugs: dict[str, str]) -> Iterator[str]:
     yield ""
     yield f"{by:<24}{'tenant':<16}{'seen':>8}{'next day':>10}{'80 %':>16}  run p10 / p50 / p90"
-    for one in groups:
+    for one in found.groups:
         runs = one.runs
         took = f"{runs.p10_s:.1f} / {runs.p50_s:.1f} / {runs.p90_s:.1f} s" if runs else "none yet"
         span = f"{one.arrivals_low:.0f} to {one.arrivals_high:.0f}"
         tenant = slugs.get(one.tenant, "")
         yield f"{one.key or '-':<24}{tenant:<16}{one.seen:>8}{one.arrivals:>10.1f}{span:>16}  {took}"
+    if found.groups_left_out:
+        yield f"{found.groups_left_out} more groups of fewer jobs are left out."
 
 
-def _budgets(budgets: Sequence[BudgetAhead]) -> Iterator[str]:
+def _budgets(budgets: Sequence[BudgetAhead], left_out: int) -> Iterator[str]:
     for one in budgets:
         if one.exhausted_at is not None:
             row = one.row
@@ -121,6 +126,8 @@ def _budgets(budgets: Sequence[BudgetAhead]) -> Iterator[str]:
                 f"Budget of {row.tenant} ({row.scope} {row.dimension}, {row.window}): "
                 f"{one.per_hour} an hour use it up at {one.exhausted_at:%Y-%m-%d %H:%M} UTC."
             )
+    if left_out:
+        yield f"{left_out} more budgets, used up later or not at all, are left out."
 
 
 def _honesty(span: str, rows: Sequence[Honesty], slugs: dict[str, str]) -> Iterator[str]:

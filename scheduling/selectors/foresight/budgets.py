@@ -7,11 +7,13 @@ from decimal import Decimal
 from django.db.models import Q
 
 from billing.core.windows import Window
-from billing.services.overview import BudgetRow, budgets_drawn, budgets_page
+from billing.services.overview import BudgetRow, budgets_count, budgets_drawn, budgets_page
 from scheduling.core.eta.outlook import seconds_left
 
 LATELY = timedelta(days=1)
 MOST = 200
+MOST_RANKED = 5_000
+"""Of more visible budgets than this, the first by id are ranked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,13 +25,16 @@ class BudgetAhead:
     exhausted_at: datetime | None
 
 
-def budgets_ahead(visible: Q, now: datetime) -> list[BudgetAhead]:
-    """Return the visible budgets, those first that are used up first."""
-    rows, _ = budgets_page(visible, now=now, after=None, size=MOST)
+def budgets_ahead(visible: Q, now: datetime) -> tuple[list[BudgetAhead], int]:
+    """Return the visible budgets that are used up first, in this order, and how many are left out."""
+    rows, more = budgets_page(visible, now=now, after=None, size=MOST_RANKED)
     drawn = budgets_drawn([row.id for row in rows], Window(start=now - LATELY, end=now))
     found = [_ahead(row, drawn.get(row.id, Decimal(0)), now) for row in rows]
     never = now + timedelta(days=36_500)
-    return sorted(found, key=lambda one: (one.exhausted_at or never, one.row.id))
+    found.sort(key=lambda one: (one.exhausted_at or never, one.row.id))
+    seen = len(rows) if more is None else budgets_count(visible)
+    told = found[:MOST]
+    return told, seen - len(told)
 
 
 def _ahead(row: BudgetRow, drawn: Decimal, now: datetime) -> BudgetAhead:

@@ -1,26 +1,20 @@
 """What came and how long it ran, in hours and groups: what a forecast is made of.
 
-Counting weeks of rows takes seconds on a large system, and little changes in minutes: a reading is
-kept in Valkey for `FRESH_S`, with the time at which it was made, for all web processes. Rows are
-found by their ids, which sort by time (version 7).
+A reading is kept for some minutes (`readings`). Rows are found by their ids, which sort by time
+(version 7).
 """
 
-import logging
-from typing import Any
-
 import msgspec
-import redis
 from django.db import connection
 
-from scheduling.events import valkey_client
 from scheduling.models import Pool
+from scheduling.selectors.foresight.readings import reading
 from scheduling.selectors.limits import first_id
-
-log = logging.getLogger(__name__)
 
 WEEKS = 8
 WEEK_S = 7 * 86_400
-FRESH_S = 600
+_CLOCKS_APART_S = 60.0
+"""By so much the clock that made an id may be behind the database's."""
 KEY = "telemachus:history:"
 GROUPINGS = {
     "workflow": "w.slug",
@@ -35,7 +29,8 @@ CROSS JOIN LATERAL unnest(CASE WHEN j.labels = '{}' THEN ARRAY[''] ELSE j.labels
 _ARRIVALS = """
 SELECT {key}, j.tenant_id::text, floor(extract(epoch FROM j.submitted_at) / 3600)::bigint, count(*)
 FROM scheduling_job j JOIN scheduling_workflow w ON w.id = j.workflow_id {labels}
-WHERE j.pool_id = %s AND j.submitted_at >= to_timestamp(%s) AND j.state <> 'denied' GROUP BY 1, 2, 3
+WHERE j.id >= %s AND j.pool_id = %s AND j.submitted_at >= to_timestamp(%s) AND j.state <> 'denied'
+GROUP BY 1, 2, 3
 """
 _RUNS = """
 SELECT {key}, j.tenant_id::text, count(*), avg(r.s)::float8, coalesce(var_pop(r.s), 0)::float8,
@@ -86,28 +81,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pool_history(pool: Pool, by: str, now: float) -> History:
-    """Return the last weeks of a pool, at most `FRESH_S` old.
+    """Return the last weeks of a pool, as a rule at most ten minutes old.
 
     Raises KeyError for a grouping that is not in `GROUPINGS`.
     """
-    key = f"{KEY}{pool.id}:{by}"
-    kept = _kept(key)
-    if kept is not None and 0 <= now - kept.at < FRESH_S:
-        return kept
-    made = history_read(pool, by, now)
-    try:
-        valkey_client().set(key, msgspec.msgpack.encode(made), ex=FRESH_S)
-    except redis.RedisError as error:
-        log.warning("history not kept: %s", type(error).__name__)
-    return made
-
-
-def _kept(key: str) -> History | None:
-    try:
-        raw: Any = valkey_client().get(key)
-        return msgspec.msgpack.decode(raw, type=History) if raw else None
-    except (redis.RedisError, msgspec.MsgspecError):
-        return None
+    return reading(f"{KEY}{pool.id}:{by}", now, History, lambda: history_read(pool, by, now))
 
 
 def history_read(pool: Pool, by: str, now: float) -> History:
@@ -117,7 +95,9 @@ def history_read(pool: Pool, by: str, now: float) -> History:
     arrivals: dict[tuple[str, str], dict[int, int]] = {}
     runs: dict[tuple[str | None, str | None], Runs] = {}
     with connection.cursor() as cursor:
-        cursor.execute(_ARRIVALS.format(**given), [pool.id, since])
+        cursor.execute(
+            _ARRIVALS.format(**given), [first_id(since - _CLOCKS_APART_S), pool.id, since]
+        )
         for key, tenant, hour, count in cursor.fetchall():
             arrivals.setdefault((key, tenant), {})[hour] = count
         cursor.execute(_RUNS.format(**given), [first_id(since), pool.id])

@@ -1,7 +1,7 @@
 """The forecast of a pool: what comes, how long it waits, when the backlog is gone, what it asks for."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,9 +30,14 @@ MOST_GROUPS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked: how to group, and the targets of the advice (seconds)."""
+    """What is asked: how to group, of which groups to tell, the targets of the advice (seconds).
+
+    `key` is the one group that is wanted, `tenants` the ids of those whose groups are told; None: all.
+    """
 
     by: str = "workflow"
+    key: str | None = None
+    tenants: Collection[str] | None = None
     target_wait_s: float = 60.0
     outage_s: float = 3600.0
     recover_s: float = 3600.0
@@ -40,7 +45,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HourAhead:
-    """An hour: what comes, and what waits at its end (with few arrivals, with many)."""
+    """An hour: what comes, and what waits at its end (with few arrivals, with many).
+
+    The first has begun: its arrivals are those of the whole hour, its depth counts what is left.
+    """
 
     starts_at: float
     arrivals: float
@@ -80,7 +88,8 @@ class Advice:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolAhead:
     """All of it. `clear_s` are the seconds until the backlog is gone while more comes: if few jobs
-    come, as expected, if many; None: not within a week. `said` says what it rests on."""
+    come, as expected, if many; None: not within a week. `said` says what it rests on. Of the groups that are asked for
+    those with most jobs are told."""
 
     pool: Pool
     at: float
@@ -94,11 +103,25 @@ class PoolAhead:
     hours: list[HourAhead]
     clear_s: tuple[float | None, float | None, float | None]
     groups: list[GroupAhead]
+    groups_left_out: int
     advice: Advice
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Line:
+    """What waits and comes, what it is like, and which part of the first hour is left."""
+
+    backlog: int
+    week: Expected
+    work: Work
+    left: float
+
+
 def pool_ahead(pool: Pool, asked: Asked, header: Header | None, now: float) -> PoolAhead:
-    """Forecast a pool at `now`; `header` is its last order, None while there is none."""
+    """Forecast a pool at `now`; `header` is its last order, None while there is none.
+
+    Raises `PolicyVersion.DoesNotExist` where neither a run nor a policy tells how long jobs take.
+    """
     history = pool_history(pool, "workflow", now)
     told = history if asked.by == "workflow" else pool_history(pool, asked.by, now)
     pattern = _pattern(_totals(history), history.at)
@@ -107,6 +130,8 @@ def pool_ahead(pool: Pool, asked: Asked, header: Header | None, now: float) -> P
     work = _work(history.runs, pattern)
     count = servers(pool.budget - pool.reserve, _slots(pool), work)
     backlog = header.startable if header is not None else _queued(pool)
+    line = _Line(backlog=backlog, week=week, work=work, left=1 - now % HOUR_S / HOUR_S)
+    groups = [group for group in told.groups if _is_asked(group, asked)]
     return PoolAhead(
         pool=pool,
         at=now,
@@ -117,10 +142,11 @@ def pool_ahead(pool: Pool, asked: Asked, header: Header | None, now: float) -> P
         said=_said(pattern, history),
         backlog=backlog,
         run_s=work.run_s,
-        hours=_hours(first, backlog, week, work, count),
-        clear_s=_clear(backlog, week, work, count),
-        groups=_groups(told, first),
-        advice=_advice(pool, asked, backlog, week, work),
+        hours=_hours(first, line, count),
+        clear_s=_clear(line, count),
+        groups=_groups(groups, told, first),
+        groups_left_out=max(0, len(groups) - MOST_GROUPS),
+        advice=_advice(pool, asked, line),
     )
 
 
@@ -162,8 +188,12 @@ def _queued(pool: Pool) -> int:
     return Job.objects.filter(pool=pool, state="queued", paused=False).count()
 
 
-def _hours(first: int, backlog: int, week: Expected, work: Work, count: int) -> list[HourAhead]:
-    lines = [outlook(backlog, way[:HOURS], work, count) for way in (week.low, week.mean, week.high)]
+def _hours(first: int, line: _Line, count: int) -> list[HourAhead]:
+    week = line.week
+    lines = [
+        outlook(line.backlog, way[:HOURS], line.work, count, line.left)
+        for way in (week.low, week.mean, week.high)
+    ]
     return [
         HourAhead(
             starts_at=float((first + hour) * HOUR_S),
@@ -183,11 +213,11 @@ def _finite(hour: Hour) -> float | None:
     return hour.wait_s if np.isfinite(hour.wait_s) else None
 
 
-def _clear(
-    backlog: int, week: Expected, work: Work, count: int
-) -> tuple[float | None, float | None, float | None]:
+def _clear(line: _Line, count: int) -> tuple[float | None, float | None, float | None]:
+    week = line.week
     few, mean, many = (
-        clear_hours(backlog, way, work, count) for way in (week.low, week.mean, week.high)
+        clear_hours(line.backlog, way, line.work, count, line.left)
+        for way in (week.low, week.mean, week.high)
     )
     return _seconds(few), _seconds(mean), _seconds(many)
 
@@ -196,10 +226,15 @@ def _seconds(hours: float | None) -> float | None:
     return None if hours is None else hours * HOUR_S
 
 
-def _groups(history: History, first: int) -> list[GroupAhead]:
-    """Return the groups with most jobs; all are learnt over the span of the whole pool."""
+def _is_asked(group: Group, asked: Asked) -> bool:
+    seen = asked.tenants is None or group.tenant in asked.tenants
+    return seen and (asked.key is None or group.key == asked.key)
+
+
+def _groups(groups: list[Group], history: History, first: int) -> list[GroupAhead]:
+    """Return those with most jobs; all are learnt over the span of the whole pool."""
     start = min(_totals(history), default=None)
-    largest = sorted(history.groups, key=lambda one: (-sum(one.arrivals.values()), one.key))
+    largest = sorted(groups, key=lambda one: (-sum(one.arrivals.values()), one.key))
     return [_group(group, history.at, start, first) for group in largest[:MOST_GROUPS]]
 
 
@@ -224,14 +259,15 @@ def _spread(sum_of_hours: float) -> float:
     return float(sum_of_hours / HOURS**0.5)
 
 
-def _advice(pool: Pool, asked: Asked, backlog: int, week: Expected, work: Work) -> Advice:
-    day, many = week.mean[:HOURS], week.high[:HOURS]
+def _advice(pool: Pool, asked: Asked, line: _Line) -> Advice:
+    day, many = line.week.mean[:HOURS], line.week.high[:HOURS]
+    work, target_s = line.work, asked.target_wait_s
     peak = float(day.max(initial=0.0)) / HOUR_S
     recover = units_to_recover(asked.outage_s, asked.recover_s, peak, work)
     return Advice(
         units_now=pool.budget - pool.reserve,
-        units=units_for(asked.target_wait_s, backlog, day, work),
-        units_high=units_for(asked.target_wait_s, backlog, many, work),
+        units=units_for(target_s, line.backlog, day, work, line.left),
+        units_high=units_for(target_s, line.backlog, many, work, line.left),
         units_recover=recover,
         reserve=max(0, recover - (pool.budget - pool.reserve)),
     )
@@ -255,8 +291,3 @@ def _days(hours: int) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def of_workflow(groups: Iterable[GroupAhead], key: str | None) -> Sequence[GroupAhead]:
-    """Return the groups of one key, or all where none is named."""
-    return [group for group in groups if key is None or group.key == key]
