@@ -1,5 +1,6 @@
 """What the forecast tells where there is more than it tells, and where something is missing."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -100,7 +101,7 @@ def test_more_budgets_are_no_more_statements(
     assert {one.row.left for one in found} == {Decimal(n + 1) for n in range(12)}
 
 
-def test_of_the_present_hour_only_the_rest_is_worked_off(world: World) -> None:
+def test_of_the_present_hour_only_the_rest_is_worked_off(world: World, operator: Caller) -> None:
     ran(came(world.web, 1, 300)[0], hours_ago=300, waited_s=1, took_s=1800)
     came(world.web, 12, 0)
     at = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
@@ -113,14 +114,12 @@ def test_of_the_present_hour_only_the_rest_is_worked_off(world: World) -> None:
     assert whole.depth == pytest.approx(4, abs=0.5)
 
 
-def test_arrivals_are_found_by_their_ids(world: World) -> None:
+def test_arrivals_are_bounded_by_their_ids(world: World) -> None:
     statement = _ARRIVALS.format(key=GROUPINGS["kind"], labels="")
     with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("SET LOCAL enable_bitmapscan = off")
         cursor.execute(f"EXPLAIN {statement}", [first_id(9e8), world.pool.id, 9e8])
         plan = " ".join(line for (line,) in cursor.fetchall())
-    assert "scheduling_job_pkey" in plan
+    assert re.search(r"\bid >= '", plan), plan
 
 
 @pytest.fixture
