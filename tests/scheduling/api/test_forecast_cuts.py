@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import Q
 
 from billing.models import Balance, Budget
 from scheduling.models import Job, PolicyVersion
@@ -96,7 +97,7 @@ def test_more_budgets_are_no_more_statements(
     now = datetime.now(UTC)
     rows = [budget(world, f"m{n}", n + 1, window="day") for n in range(12)]
     with django_assert_num_queries(6):
-        found, _ = budgets.budgets_ahead(budgets.Q(), now)
+        found, _ = budgets.budgets_ahead(Q(), now)
     assert {one.row.id for one in found} == {row.id for row in rows}
     assert {one.row.left for one in found} == {Decimal(n + 1) for n in range(12)}
 
