@@ -32,6 +32,11 @@ class Rules:
     min_run_s: float
     most_times: int
 
+    def has_run(self, live: Live, now: float) -> bool:
+        """Tell whether a job has run for its minimum; by the sum that says when to look again, for
+        a difference may be rounded to a moment before it."""
+        return live.started_at + self.min_run_s <= now
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
@@ -136,7 +141,7 @@ def _able(head: Head, runners: Iterable[Runner], rules: Rules, now: float) -> li
         if runner.preempted is not None
         and runner.preempted < rules.most_times
         and rules.ranks[runner.live.class_name] > rank
-        and now - runner.live.started_at >= rules.min_run_s
+        and rules.has_run(runner.live, now)
     ]
     return sorted(
         able,

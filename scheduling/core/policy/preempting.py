@@ -70,14 +70,14 @@ def _is_worth_a_look(
     state: PoolState, rules: Rules, yielding: Mapping[str, int], now: float
 ) -> bool:
     """Tell, without a walk, whether anything waits in a class above that of a possible victim."""
-    ranks, least = rules.ranks, now - rules.min_run_s
+    ranks = rules.ranks
     lowest = max(
         (
             ranks[live.class_name]
             for job_id, times in yielding.items()
             if times < rules.most_times
             and (live := state.live.get(job_id)) is not None
-            and live.started_at <= least
+            and rules.has_run(live, now)
         ),
         default=0,
     )

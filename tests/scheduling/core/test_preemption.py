@@ -142,3 +142,11 @@ def test_where_all_seats_are_taken_a_caller_makes_room_too():
     executors = [make_executor(slots=2, seats=2)]
     runners = [runner("p", 1, "normal"), call("c", "batch")]
     assert chosen(1, runners, executors=executors) == ["c"]
+
+
+def test_the_minimum_is_over_at_the_sum_that_a_clock_is_set_to():
+    start = 4.1
+    assert start + 60.0 - start < 60.0  # as a difference it is not over then
+    live = make_live(make_job("p"), executor="x", started_at=start)
+    assert RULES.has_run(live, start + 60.0)
+    assert not RULES.has_run(live, start + 59.0)
