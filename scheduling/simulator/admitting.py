@@ -3,11 +3,15 @@
 A job is judged as it arrives. The backlog counts the jobs that were let in or deferred and have not
 started yet: of its workspace, of its tenant (whose own cap counts where it is less than the policy's)
 and in all. What is deferred is judged again as what it waits for changes: as its tenant's budgets
-have more room, as a window begins, as a circuit may be tried. Of one tenant the oldest come first,
-`AT_ONCE` at a time, and those that are deferred again are not told of again.
+have more room, as a window begins, as a circuit may be tried: those that wait for just that. Of one
+tenant the oldest come first; after `AT_ONCE` in a row that the budgets refuse again the rest waits
+for the next change. Those that are deferred again are not told of again.
+
+A new window gives room only where something was spent in the old one. Where all room is held, it
+takes a release, and no time is planned; what is booked then plans the end of its window (`Table.spend`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -41,11 +45,32 @@ def arrive(table: Table, job: SimJob) -> None:
 
 def readmit(table: Table) -> None:
     """Judge the deferred jobs anew of the tenants of whose budgets or circuits something changed."""
-    tenants = sorted(table.returning)
+    returning = sorted(table.returning)
     table.returning.clear()
-    for tenant in tenants:
-        for run in list(table.deferred.get(tenant, {}).values())[:AT_ONCE]:
-            _judge(table, run, is_new=False)
+    changed: dict[str, set[Reason]] = {}
+    for tenant, reason in returning:
+        changed.setdefault(tenant, set()).add(reason)
+    for tenant, reasons in changed.items():
+        _readmit(table, tenant, reasons)
+
+
+def _readmit(table: Table, tenant: str, reasons: Collection[Reason]) -> None:
+    """Judge the jobs of a tenant anew that wait for one of these reasons to pass."""
+    refused = 0
+    for run in list(table.deferred.get(tenant, {}).values()):
+        if not _waits_for(run, reasons):
+            continue
+        _judge(table, run, is_new=False)
+        if _waits_for(run, (Reason.BUDGET,)):
+            refused += 1
+        elif run.stage is not Stage.DEFERRED:
+            refused = 0
+        if refused == AT_ONCE:
+            break
+
+
+def _waits_for(run: Run, reasons: Collection[Reason]) -> bool:
+    return run.stage is Stage.DEFERRED and run.deferred_for in reasons
 
 
 def _tie(table: Table, run: Run) -> str:
@@ -69,6 +94,8 @@ def _judge(table: Table, run: Run, *, is_new: bool) -> None:
         if refused is not None:
             facts = replace(facts, refusals=(refused,))
             answer, told = admit(facts), _budget_facts(refused)
+            if not refused.spent:
+                answer = replace(answer, retry_at=None)
     if answer.verdict is Verdict.DENIED:
         _deny(table, run, answer, told or _denial_facts(facts, answer, run))
     elif answer.verdict is Verdict.DEFERRED:
@@ -210,23 +237,16 @@ def _defer(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> N
     """Let a job wait for admission; tell of it once."""
     tenant = run.job.tenant
     was = run.stage is Stage.DEFERRED
-    run.stage = Stage.DEFERRED
+    run.stage, run.deferred_for = Stage.DEFERRED, answer.reason
     table.deferred.setdefault(tenant, {})[run.seq] = run
-    at = answer.retry_at
-    if at is not None and (tenant, at) not in table.returns:
-        table.returns.add((tenant, at))
-        table.agenda.plan(at, partial(_return, table, tenant, at))
+    if answer.retry_at is not None:
+        table.plan_return(tenant, answer.reason, answer.retry_at)
     if was:
         return
     if not run.is_counted:
         table.count_waiting(run, 1)
     facts = dict(told) or {"until": answer.retry_at, "model": run.core.model}
     table.log.job("deferred", run, answer.reason, {"facts": facts})
-
-
-def _return(table: Table, tenant: str, at: float) -> None:
-    table.returns.discard((tenant, at))
-    table.returning.add(tenant)
 
 
 def _let_in(table: Table, run: Run, answer: Answer, facts: Facts) -> None:

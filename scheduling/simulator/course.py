@@ -71,7 +71,7 @@ def _correct(table: Table, run: Run, placement: Placement, seconds: float) -> No
     if due == job.charge:
         return
     delta = due - job.charge
-    table.tally.charged(run.job.tenant, delta)
+    table.tally.corrected(run.job.tenant, delta, run.shared_in)
     table.world.states[run.pool].order.correct(
         placement.spot.class_name,
         job.tenant,
@@ -94,7 +94,7 @@ def book(table: Table, run: Run, placement: Placement, seconds: float, *, good: 
         "attempts": Decimal(0 if good and run.step else 1),
         "wall_seconds": Decimal(str(round(seconds, 6))),
     }
-    table.crossed(purse.spend(run, used, table.now, wasted=not good))
+    table.spend(run, used, wasted=not good)
 
 
 def book_capacity(
@@ -108,7 +108,7 @@ def book_capacity(
         "spend": purse.capacity(placement.spot.job.cost, seconds),
         "wall_seconds": Decimal(str(round(seconds, 6))),
     }
-    table.crossed(purse.spend(run, used, table.now, wasted=not good))
+    table.spend(run, used, wasted=not good)
 
 
 # --- success ------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def _reviewed(table: Table, run: Run, seconds: float) -> None:
             "spend": purse.review(seconds),
             "review_minutes": Decimal(str(round(seconds / 60, 6))),
         }
-        table.crossed(purse.spend(run, used, table.now, wasted=False))
+        table.spend(run, used, wasted=False)
     told = {"facts": {"review_s": round(seconds, 6)}}
     table.log.job("reviewed", run, Reason.ACCEPTED, told)
     table.close(run, "finished", Reason.ACCEPTED)

@@ -68,6 +68,8 @@ def _played(table: Table, take: Take) -> dict[str, Any]:
             readmit(table)
         job = _arrive(table, job, arrivals)
         _place(table)
+    if now < inf:
+        _cut_off(table, until)
     summary = _summary(table)
     take(summary)
     return summary
@@ -152,6 +154,7 @@ def _come_back(table: Table, state: PoolState) -> None:
     """Plan the next look at a pool in which jobs wait, where time alone may let one start."""
     if not len(state.order):
         return
+    state.order.advance(table.now)  # a placement left it to the next look to tell when one climbs
     pool = state.pool.id
     at = min(state.opens_at, state.order.ages_at())
     if table.now < at < table.looks.get(pool, inf):
@@ -211,9 +214,17 @@ def _look_again(table: Table, state: PoolState, may_yield: dict[str, int]) -> No
         table.agenda.plan(at, partial(table.touched.add, state.pool.id))
 
 
+def _cut_off(table: Table, until: float) -> None:
+    """Count what runs on at the end of a run that is cut off, as far as it came."""
+    for run in table.runs.values():
+        cost = 0 if run.placement is None else run.placement.spot.job.cost
+        if cost:
+            table.tally.worked(run.job.tenant, cost, until - run.began, until)
+
+
 def _summary(table: Table) -> dict[str, Any]:
     tally, total = table.tally, table.purse.total
-    idle_s = max(0.0, tally.unit_seconds(tally.ended_at) - tally.used_s)
+    idle_s = max(0.0, tally.offered_s() - tally.used_s)
     price = table.scenario.prices.unit_second
     total.unallocated = price * Decimal(str(round(idle_s, 6))) if price else total.unallocated
     return {

@@ -8,7 +8,7 @@ in their order (`core.policy.fallback`), and the first that the job's budget let
 what it holds, is the model in force. Where none is, the job waits for its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -54,24 +54,48 @@ def _half_open(table: Table, which: Which) -> None:
 
 
 def _told_pool(table: Table, which: Which) -> None:
-    table.touched.add(table.world.refresh(which.executor))
-    table.returning.update(name for name, jobs in table.deferred.items() if jobs)
+    pool = table.world.refresh(which.executor)
+    table.touched.add(pool)
+    table.stranding.add(pool)
+    reason = Reason.CIRCUIT_OPEN
+    table.returning.update((name, reason) for name, jobs in table.deferred.items() if jobs)
 
 
 def switch_stranded(table: Table) -> None:
     """Look for stand-ins for the jobs in the order that open circuits alone keep from a start."""
-    world = table.world
-    lists = world.policy.fallback
-    if not lists or not world.circuits:
-        return
-    models = {model for one in lists for model in (one.model, *(c.model for c in one.candidates))}
-    for pool in sorted(world.states):
-        stranded = list(islice(world.states[pool].stranded(models), AT_ONCE))
-        for job in sorted(stranded, key=lambda one: one.seq):
-            run = table.runs[job.id]
-            table.step_out(run)
-            if not fall_back(table, run, {"circuit": "open"}):
-                table.queue_up(run)
+    lists = table.world.policy.fallback
+    if lists and (table.stranding or table.queued or _may_find_any_time(table)):
+        names = {name for one in lists for name in (one.model, *(c.model for c in one.candidates))}
+        for pool in sorted(table.world.open_pools()):
+            for job in sorted(_stranded(table, pool, names), key=lambda one: one.seq):
+                fall_back(table, table.runs[job.id], {"circuit": "open"})
+    table.stranding.clear()
+    table.queued.clear()
+
+
+def _may_find_any_time(table: Table) -> bool:
+    """Tell whether a stand-in may be found, or a job startable, though no circuit, health or setting
+    has changed: by budgets, or limits of jobs' own."""
+    return bool(table.purse.balances) or table.world.is_capped
+
+
+def _stranded(table: Table, pool: str, models: Collection[str]) -> list[Job]:
+    """Return the stranded jobs of a pool for which it is worth to look.
+
+    Going through all that wait at each instant would make a run quadratic.
+    """
+    state = table.world.states[pool]
+    if pool in table.stranding:
+        return list(state.stranded(models))
+    if _may_find_any_time(table):
+        return list(islice(state.stranded(models), AT_ONCE))
+    came = (state.order.get(run.job.id) for run in table.queued if run.pool == pool)
+    mine = {job.id: job for job in came if job is not None and job.model in models}
+    return [
+        job
+        for job in mine.values()
+        if state.is_stranded(job) and not state.order.why_blocked(job.id)
+    ]
 
 
 def fall_back(table: Table, run: Run, told: Mapping[str, Any]) -> bool:
@@ -84,7 +108,10 @@ def fall_back(table: Table, run: Run, told: Mapping[str, Any]) -> bool:
             core = _on(run.core, candidate, asked=run.job.region)
             facts = {**told, "model_from": failed, "model_to": candidate.model, "passed": passed}
             table.log.job("requeued", run, Reason.FALLBACK, {"facts": facts})
+            table.step_out(run)
             table.queue_up(run, core)
+            if table.deferred.get(run.job.tenant):  # what it holds now may be less
+                table.plan_return(run.job.tenant, Reason.BUDGET, table.now)
             return True
         why = str(one.against or "budget")
         passed.append({"model": candidate.model, "reason": why})

@@ -163,21 +163,20 @@ class Foresight:
         if starts_now:
             place, wait_s = len(state.order), 0.0
         else:
-            place, found_s = self._found(run, state, now)
+            place, found_s = self._found(run, job, state, now)
             if found_s is None:
                 return place, None
-            wait_s = self._put_right(run, found_s, now)
+            wait_s = self._put_right(run, job, found_s, now)
         later_s = (run.job.steps - 1 - run.step) * run.core.expected_s
         eta_s = wait_s + self._run_s(run) + later_s
         if run.estimate is None:
             run.estimate = self._estimate(state, now, eta_s)
         return place, eta_s
 
-    def _put_right(self, run: Run, found_s: float, now: float) -> float:
-        """Return the wait that is believed where `found_s` was found."""
-        core = run.core
-        pace = self._served.get((run.pool, core.class_name, core.tenant))
-        ahead = self._waters[run.pool].classes[core.class_name].own(core.tenant) - 1
+    def _put_right(self, run: Run, job: Job, found_s: float, now: float) -> float:
+        """Return the wait that is believed where `found_s` was found for what stands in the order."""
+        pace = self._served.get((run.pool, job.class_name, job.tenant))
+        ahead = self._waters[run.pool].classes[job.class_name].own(job.tenant) - 1
         paced_s = pace.wait_s(ahead, now) if pace is not None and found_s > 0 else None
         run_s = self._mean_s()
         guess = self._drift(run).guess(found_s, found_s if paced_s is None else paced_s, run_s, now)
@@ -204,10 +203,10 @@ class Foresight:
         named = replace(live, workflow=run.paced.workflow) if run.job.user else live
         return self._paces.end(named, now)
 
-    def _found(self, run: Run, state: PoolState, now: float) -> tuple[int, float | None]:
+    def _found(self, run: Run, job: Job, state: PoolState, now: float) -> tuple[int, float | None]:
         """Return a job's place and the seconds to its start."""
         self._planned += self._earned
-        ahead, quick_s = self._quick(run, state)
+        ahead, quick_s = self._quick(run.pool, job, state)
         exactly = self._exact > 0 and ahead <= NEAR
         if not exactly and ahead + len(state.live) > self._planned:
             ratio = self._ratio
@@ -231,9 +230,9 @@ class Foresight:
                 break
         return jobs
 
-    def _quick(self, run: Run, state: PoolState) -> tuple[int, float]:
+    def _quick(self, pool: str, own: Job, state: PoolState) -> tuple[int, float]:
         """Return what stands before a job by the fluid rule, and how long that takes."""
-        water, own = self._waters[run.pool], run.core
+        water = self._waters[pool]
         jobs, work = 0, water.live / 2
         for name, fluid in water.classes.items():
             if name == own.class_name:

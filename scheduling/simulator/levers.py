@@ -25,6 +25,7 @@ Pull: TypeAlias = Callable[[Table, Lever], None]
 
 def pull(table: Table, lever: Lever) -> None:
     """Do what a lever says."""
+    table.stranding.update(table.world.states)
     _PULLS[lever.do](table, lever)
 
 
@@ -105,6 +106,7 @@ def _workflow_cost(table: Table, lever: Lever) -> None:
         state.recost(lever.tenant, name, cost, fixed=fixed)
         table.recosted(before, state)
         table.touched.add(pool)
+    table.returning.add((lever.tenant, Reason.BUDGET))
     _told(table, lever, {"cost": cost, "jobs": len(mine) - len(fixed)})
 
 
@@ -207,6 +209,7 @@ def _prioritise(table: Table, lever: Lever) -> None:
     if run is None or run.in_review or name not in table.world.rules:
         return
     before, run.core = run.core.class_name, replace(run.core, class_name=name)
+    table.tally.moved(before, name)
     if run.stage is Stage.QUEUED and not run.paused:
         table.step_out(run)
         table.queue_up(run)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, auto
 
-from scheduling.core.types import Job, Placement
+from scheduling.core.types import Job, Placement, Reason
 from scheduling.simulator.scenario import SimJob
 
 ZERO = Decimal(0)
@@ -53,7 +53,7 @@ class Run:
     `failed` counts the tries that the scenario wants to fail, `tries` the failures of the present
     step and `placements` how often that was placed. `kept_s` is the work of the present step that a
     checkpoint has kept. `fence` numbers the placements: an end that was foreseen for an earlier one
-    is void. `held` is what the tenant's budgets hold for it, by dimension.
+    is void. `deferred_for` is why it waits for admission, where it does. `held` is what the tenant's budgets hold for it, by dimension.
     """
 
     job: SimJob
@@ -63,6 +63,7 @@ class Run:
     paced: Job
     """The same named by whose runs its own are likened to: the user's of the workflow, if known."""
     stage: Stage = Stage.TIED
+    deferred_for: Reason | None = None
     own_cost: bool = False
     paused: bool = False
     is_counted: bool = False
@@ -80,6 +81,8 @@ class Run:
     ran_s: float = 0.0
     worked_s: float = 0.0
     placement: Placement | None = None
+    shared_in: int = 0
+    """In which time of a common backlog the placement's charge was counted; 0: in none."""
     estimate: Estimate | None = None
     guess: Guess | None = None
     held: dict[str, Decimal] = field(default_factory=dict)

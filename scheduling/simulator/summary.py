@@ -3,12 +3,14 @@
 Jobs that have ended are forgotten but for their numbers. A wait is the time from submission to the
 end in which nothing of the job ran and nobody reviewed it. Bounded slowdown is max(1, (end - submission) / max(run
 time, 10 s)) of the jobs that were done (Feitelson et al. 1997); utilisation the unit-seconds in use
-over those of the budgets, from second 0 to the last end.
+over those of the budgets, from second 0 to the last end, or to where a run is cut off; what runs
+then counts as far as it came.
 
 Shares and Jain's index (Jain, Chiu and Hawe 1984) are in the policy's charge, over the time in which
 all tenants that ever submit are backlogged; a tenant is so while a job of its stands in the order and
 it is not held. A tenant that comes anew ends all such time before it, so the counting begins again
-with it. Was there no such time, as in most traces, shares and index are those of the whole run;
+with it. What a placement turns out to have taken beside its charge is added where that was counted,
+whoever is backlogged by then. Was there no such time, as in most traces, shares and index are those of the whole run;
 `jain_over` says which it was: backlogged or run.
 """
 
@@ -65,9 +67,9 @@ class Tally:
         self.service: dict[str, Service] = {}
         self._held = set(held)
         self._backlogged = 0
+        self._common = 0
         self._units: dict[str, int] = {}
-        self._units_since = 0.0
-        self._unit_s = 0.0
+        self._dials: list[tuple[float, int]] = []
         self._slowdowns = 0.0
         self._slowest = 1.0
         self._done = 0
@@ -87,6 +89,7 @@ class Tally:
     def _begin_anew(self, tenant: str) -> None:
         for one in self.service.values():
             one.shared = 0
+        self._common += 1
         self.service[tenant] = Service(held=tenant in self._held)
 
     def _groups(self, run: Run) -> tuple[Group, ...]:
@@ -98,6 +101,11 @@ class Tally:
         if not job.workflow:
             return mine
         return *mine, _group(self.workflows, run.core.workflow)
+
+    def moved(self, before: str, after: str) -> None:
+        """Count a job that was given another class in that."""
+        _group(self.classes, before).jobs -= 1
+        _group(self.classes, after).jobs += 1
 
     def done(self, run: Run, now: float) -> float:
         """Count a job that is done; return how long it waited (seconds)."""
@@ -129,12 +137,22 @@ class Tally:
             one.held = held
             self._backlogged += (1 if one.waiting else 0) * (-1 if held else 1)
 
-    def charged(self, tenant: str, charge: int) -> None:
-        """Count the charge of a placement, or its correction; before the job leaves the order."""
+    def charged(self, tenant: str, charge: int) -> int:
+        """Count the charge of a placement, before the job leaves the order; return the number of the
+        common backlog in which it counts, 0: in none."""
         one = self.service[tenant]
         one.charged += charge
-        if self._backlogged == len(self.service):
-            one.shared += charge
+        if self._backlogged < len(self.service):
+            return 0
+        one.shared += charge
+        return self._common
+
+    def corrected(self, tenant: str, delta: int, shared_in: int) -> None:
+        """Add to a charge that was counted in that common backlog."""
+        one = self.service[tenant]
+        one.charged += delta
+        if shared_in == self._common:
+            one.shared += delta
 
     def worked(self, tenant: str, cost: int, seconds: float, now: float) -> None:
         """Count what a try has held."""
@@ -146,19 +164,22 @@ class Tally:
 
     def set_units(self, pool: str, units: int, now: float) -> None:
         """Note a pool's budget from now on."""
-        self._unit_s = self.unit_seconds(now)
-        self._units_since = now
         self._units[pool] = units
+        self._dials.append((now, sum(self._units.values())))
 
-    def unit_seconds(self, now: float) -> float:
-        """Return the unit-seconds that the budgets have offered by `now`."""
-        return self._unit_s + sum(self._units.values()) * max(0.0, now - self._units_since)
+    def offered_s(self) -> float:
+        """Return the unit-seconds that the budgets have offered by the last end."""
+        ends = [*(at for at, _ in self._dials[1:]), self.ended_at]
+        return sum(
+            units * max(0.0, min(end, self.ended_at) - at)
+            for (at, units), end in zip(self._dials, ends, strict=True)
+        )
 
     # --- outcome --------------------------------------------------------------------------
 
     def told(self, weights: dict[str, int]) -> dict[str, Any]:
         """Return the numbers of the summary that jobs make."""
-        offered = self.unit_seconds(self.ended_at)
+        offered = self.offered_s()
         return {
             "tenants": self._tenants(weights),
             "workflows": {name: one.told() for name, one in sorted(self.workflows.items())},

@@ -7,8 +7,10 @@ done is queued as that is so, and canceled where it never will be.
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, TypeAlias
 
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job, Placement, Reason
@@ -22,6 +24,8 @@ from scheduling.simulator.summary import Tally
 from scheduling.simulator.world import World
 
 NO_FACTS: Mapping[str, Any] = {}
+Waits: TypeAlias = tuple[str, Reason]
+"""The deferred jobs of a tenant that wait for one reason to pass."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,7 +34,10 @@ class Table:
 
     `runs` are the jobs that have not ended, by id; `ended` tells of those that have whether they
     were done; `tied` lists the jobs that wait for one to be done. `touched` are the pools in which
-    something may start now; `returning` the tenants whose deferred jobs may be let in now.
+    something may start now; `stranding` those in which open circuits may keep jobs from a start, or no
+    more from a stand-in, in another way than before, and `queued` the jobs that came into the order
+    since that was last looked at; `returning` the tenants whose deferred jobs may be let in now, with why
+    those were deferred.
     """
 
     scenario: Scenario
@@ -47,9 +54,11 @@ class Table:
     ended: dict[str, bool] = field(default_factory=dict)
     tied: dict[str, list[Run]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
+    stranding: set[str] = field(default_factory=set)
+    queued: list[Run] = field(default_factory=list)
     deferred: dict[str, dict[int, Run]] = field(default_factory=dict)
-    returning: set[str] = field(default_factory=set)
-    returns: set[tuple[str, float]] = field(default_factory=set)
+    returning: set[Waits] = field(default_factory=set)
+    returns: set[tuple[Waits, float]] = field(default_factory=set)
     """The times at which deferred jobs of a tenant are judged anew, that are planned."""
     starting: dict[str, list[int]] = field(default_factory=dict)
     """What is let in to start at this instant, by pool: jobs and units."""
@@ -72,6 +81,8 @@ class Table:
         self.tally.waits(run.job.tenant, 1)
         self.foresight.came(run, job)
         self.touched.add(run.pool)
+        if self.world.circuits:
+            self.queued.append(run)
 
     def standing(self, run: Run) -> Job:
         """Return the job as it stands in the order: its work, or its review."""
@@ -101,7 +112,7 @@ class Table:
         run.fence += 1
         run.placements += 1
         spot = placement.spot
-        self.tally.charged(run.job.tenant, spot.job.charge)
+        run.shared_in = self.tally.charged(run.job.tenant, spot.job.charge)
         self.tally.waits(run.job.tenant, -1)
         self.foresight.placed(run, spot.job, now)
         self.agenda.end(now + run.left_s(), run)
@@ -143,7 +154,7 @@ class Table:
         run.stage = Stage.ENDED
         run.fence += 1
         if self.purse.release(run):
-            self.returning.add(run.job.tenant)
+            self.returning.add((run.job.tenant, Reason.BUDGET))
         self.runs.pop(run.job.id, None)
         self.ended[run.job.id] = done
         self.log.job(event, run, reason, self._ending(run, facts, done=done))
@@ -175,6 +186,32 @@ class Table:
                 self.queue_up(one)
                 self.tell_place(one, "queued", Reason.IN_ORDER, {"after": list(one.job.after)})
         return []
+
+    # --- deferred jobs and budgets -----------------------------------------------------------
+
+    def plan_return(self, tenant: str, reason: Reason, at: float) -> None:
+        """Plan to judge the jobs of a tenant anew that were deferred for a reason."""
+        waits = tenant, reason
+        if (waits, at) not in self.returns:
+            self.returns.add((waits, at))
+            self.agenda.plan(at, partial(self._return, waits, at))
+
+    def _return(self, waits: Waits, at: float) -> None:
+        self.returns.discard((waits, at))
+        self.returning.add(waits)
+
+    def spend(self, run: Run, used: Mapping[str, Decimal], *, wasted: bool) -> None:
+        """Book what a try has used, and tell of the shares of budgets that it reached.
+
+        What was held and is spent now is free again in the next window.
+        """
+        self.crossed(self.purse.spend(run, used, self.now, wasted=wasted))
+        tenant = run.job.tenant
+        if not self.deferred.get(tenant):
+            return
+        for balance in self.purse.balances.get(tenant, ()):
+            if balance.spent and balance.ends_at is not None:
+                self.plan_return(tenant, Reason.BUDGET, balance.ends_at)
 
     # --- telling --------------------------------------------------------------------------
 

@@ -74,6 +74,8 @@ class World:
         self._able: dict[tuple[str, Asks], bool] = {}
         self.is_linked = bool(self.limits.caps or self.limits.windows or self._capped)
         """Whether what ends in one pool may let something start in another."""
+        self.is_capped = bool(self._capped or self.limits.caps)
+        """Whether jobs may be kept out of the order by limits of their own."""
 
     def _open(self, pool: Pool) -> PoolState:
         policy = self.policy
@@ -152,6 +154,11 @@ class World:
     def lets_through(self, executor: Executor, model: str) -> bool:
         """Tell whether an executor may be given the model now."""
         return executor.id not in self.down and self.rests_until(executor, model) == -inf
+
+    def open_pools(self) -> set[str]:
+        """Return the pools of the executors of which a circuit is open."""
+        circuits = self.circuits.items()
+        return {self.home[which.executor] for which, one in circuits if one.state is Circuit.OPEN}
 
     # --- jobs -----------------------------------------------------------------------------
 

@@ -140,10 +140,14 @@ class PoolState:
         Not those that their callers run: what model they call is theirs to say.
         """
         for job, _ in self.order.startable():
-            if job.model not in models or not job.by_worker or self.candidates(job):
-                continue
-            if self.without_candidate(job) is Reason.CIRCUIT_OPEN:
+            if job.model in models and self.is_stranded(job):
                 yield job
+
+    def is_stranded(self, job: Job) -> bool:
+        """Tell whether open circuits alone keep a job that our workers run from every executor."""
+        if not job.by_worker or self.candidates(job):
+            return False
+        return self.without_candidate(job) is Reason.CIRCUIT_OPEN
 
     def has_free_slot(self, closed_providers: Collection[str] = ()) -> bool:
         """Tell whether any executor could take a job now, but those of closed providers.

@@ -202,6 +202,17 @@ def test_work_without_a_checkpoint_begins_anew_and_is_not_preempted_before_its_t
     assert summary["cost"]["wasted"] == "0.3"
 
 
+@pytest.mark.parametrize("begin", [0.0, 0.1, 0.3, 0.7])
+def test_work_is_preempted_as_its_least_run_is_over_wherever_that_is_rounded(begin):
+    jobs = [
+        job("low", at=begin, duration=1000, class_name="batch", checkpoints=True),
+        job("high", at=begin + 5, duration=10, class_name="critical"),
+    ]
+    preempts = policy(preemption=Preemption(enabled=True, min_run_s=60.0))
+    events, _ = played(scene(jobs, policy=preempts))
+    assert told(events, "preempted") == [(round(begin + 60, 6), "low")]
+
+
 def test_what_must_not_run_twice_is_never_preempted():
     jobs = [
         job("low", duration=100, idempotent=False),
@@ -239,3 +250,19 @@ def test_a_review_goes_on_while_all_units_are_taken():
     events, _ = played(scene(jobs, stations=(station(slots=1), reviewer())))
     assert told(events, "reviewed") == [(30.0, "a1")]
     assert told(events, "finished")[-1] == (110.0, "b1")
+
+
+def test_a_review_that_was_paused_tells_its_own_place():
+    jobs = [
+        job("a1", duration=10, review_s=10.0),
+        job("b1", "b", duration=5, review_s=30.0),
+    ]
+    levers = (
+        lever(1, Do.JOB_PRIORITISE, job="a1"),
+        lever(12, Do.JOB_PAUSE, job="a1"),
+        lever(13, Do.JOB_RESUME, job="a1"),
+    )
+    stations = (station(slots=2), reviewer())
+    events, _ = played(scene(jobs, 2, stations=stations, levers=levers))
+    assert told(events, "resumed", "place") == [(13.0, "a1", 1)]
+    assert told(events, "reviewed") == [(35.0, "b1"), (45.0, "a1")]

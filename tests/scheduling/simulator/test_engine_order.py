@@ -198,3 +198,12 @@ def test_what_comes_after_a_job_waits_for_it_and_falls_with_it():
         (3.0, "b1", "dependency"),
         (3.0, "c1", "dependency"),
     ]
+
+
+@pytest.mark.parametrize("age_after", [0.0, 30.0])
+def test_a_rate_window_opens_on_time_though_a_job_that_had_aged_was_placed(age_after):
+    jobs = [job(f"a{n}", duration=1000, class_name="batch") for n in range(4)]
+    stations = (station(slots=5, rates=(1, None)),)
+    aging = policy(age_after=age_after)
+    events, _ = played(scene(jobs, 5, stations=stations, policy=aging))
+    assert [at for at, _ in told(events, "placed")] == [0.0, 60.0, 120.0, 180.0]
