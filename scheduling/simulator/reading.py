@@ -161,7 +161,17 @@ def _named(document: _Document, policy: Policy | None, work: _Work | None) -> It
         yield from references.unknown(
             document.rows("workflows"), "workflows", "tenant", tenants, "tenant"
         )
+        if document.is_sound("workflows"):
+            yield from references.in_workflows(
+                document.rows("events"), tenants, _workflows(document, work)
+            )
     yield from references.in_events(document.rows("events"), known)
+
+
+def _workflows(document: _Document, work: _Work) -> set[tuple[str, str]]:
+    """Return the workflows by tenant that an entry or a job names."""
+    named = {(row["tenant"], row["name"]) for row in document.rows("workflows")}
+    return named | {(one.job.tenant, one.job.workflow) for one in work.sources if one.count}
 
 
 def _built(document: _Document, policy: Policy, work: _Work, seed: int | None) -> Scenario:

@@ -4,7 +4,7 @@ Each check yields the key path of the fault and a sentence. Tenants need not be 
 a job or the trace names are known, with weight 1.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from scheduling.core.policy.settings import Policy
@@ -108,6 +108,17 @@ def in_events(rows: Rows, known: Mapping[str, Iterable[str] | Ids]) -> Iterator[
         for key, names in known.items():
             if key in row and row[key] not in names:
                 yield f"events.{place}.{key}", f"{row[key]} is no {key} of this scenario."
+
+
+def in_workflows(
+    rows: Rows, tenants: Container[str], workflows: Container[tuple[str, str]]
+) -> Iterator[Fault]:
+    """Yield the levers on a known tenant's workflow that no job and no entry has: they would do
+    nothing."""
+    for place, row in enumerate(rows):
+        tenant, name = row.get("tenant"), row.get("workflow")
+        if tenant in tenants and name is not None and (tenant, name) not in workflows:
+            yield f"events.{place}.workflow", f"{name} is no workflow of {tenant} in this scenario."
 
 
 def _in_keys(row: Mapping[str, Any], path: str) -> Iterator[Fault]:

@@ -97,6 +97,27 @@ def test_a_fault_is_named_with_its_place(folder, text, fault):
     assert all(one.startswith(("s.yaml:", "none.swf:")) for one in faults)
 
 
+@pytest.mark.parametrize("known", ["workflows", "jobs"])
+def test_a_lever_on_a_workflow_that_nothing_has_is_refused(folder, known):
+    parts = {
+        "workflows": "workflows: [{tenant: A, name: coding}, {tenant: B, name: codng}]",
+        "jobs": "jobs: [{id: a, tenant: A, workflow: coding}, {id: b, tenant: B, workflow: codng}]",
+    }
+    lever = "events: [{{at: 1, do: workflow_cost, tenant: A, workflow: {}, cost: 2}}]\n"
+    text = HEAD + "tenants: [{name: A}, {name: B}]\n" + parts[known] + "\n"
+    assert folder.faults(text + lever.format("codng")) == [
+        "s.yaml:4: events.0.workflow: codng is no workflow of A in this scenario."
+    ]
+    assert folder.read(text + lever.format("coding")).levers[0].workflow == "coding"
+
+
+def test_an_unknown_tenants_workflow_is_one_fault(folder):
+    lever = "events: [{at: 1, do: workflow_cost, tenant: C, workflow: w, cost: 2}]\n"
+    assert folder.faults(HEAD + lever) == [
+        "s.yaml:2: events.0.tenant: C is no tenant of this scenario."
+    ]
+
+
 def test_a_circle_through_a_generator_is_found(folder):
     faults = folder.faults(
         HEAD + 'jobs: [{id: a, tenant: t, after: [g3]}, {repeat: 5, id: "g{n}", tenant: t,'
