@@ -5,7 +5,7 @@ instant at which something happens to the next. At one instant all ends are appl
 brings (retries, circuits, windows, deadlines), then levers, then what may be admitted anew, then
 arrivals; then one cycle runs a pool. What that lets yield to a higher class makes room, and the
 cycle runs again. Ends that fall on the instant at which they were placed (work of no duration) are
-an instant of their own.
+an instant of their own; so is the use of room that budgets gain as late as by an arrival.
 
 The result depends on the scenario and its seed alone: nothing is read off a clock, and dice are
 thrown in the order of events.
@@ -53,7 +53,7 @@ def _played(table: Table, take: Take) -> dict[str, Any]:
     lever, job = next(levers, None), next(arrivals, None)
     until = inf if scenario.until is None else scenario.until
     while True:
-        now = table.agenda.next_at()
+        now = table.now if table.returning else table.agenda.next_at()
         if lever is not None and lever.at < now:
             now = lever.at
         if job is not None and job.at < now:
@@ -154,7 +154,7 @@ def _come_back(table: Table, state: PoolState) -> None:
     """Plan the next look at a pool in which jobs wait, where time alone may let one start."""
     if not len(state.order):
         return
-    state.order.advance(table.now)  # a placement left it to the next look to tell when one climbs
+    state.order.advance(table.now)  # after a placement it only says that it must look anew
     pool = state.pool.id
     at = min(state.opens_at, state.order.ages_at())
     if table.now < at < table.looks.get(pool, inf):

@@ -111,7 +111,7 @@ def fall_back(table: Table, run: Run, told: Mapping[str, Any]) -> bool:
             table.step_out(run)
             table.queue_up(run, core)
             if table.deferred.get(run.job.tenant):  # what it holds now may be less
-                table.plan_return(run.job.tenant, Reason.BUDGET, table.now)
+                table.returning.add((run.job.tenant, Reason.BUDGET))
             return True
         why = str(one.against or "budget")
         passed.append({"model": candidate.model, "reason": why})

@@ -3,15 +3,15 @@
 Jobs that have ended are forgotten but for their numbers. A wait is the time from submission to the
 end in which nothing of the job ran and nobody reviewed it. Bounded slowdown is max(1, (end - submission) / max(run
 time, 10 s)) of the jobs that were done (Feitelson et al. 1997); utilisation the unit-seconds in use
-over those of the budgets, from second 0 to the last end, or to where a run is cut off; what runs
-then counts as far as it came.
+over those of the budgets, from second 0 to the last end. What runs on where a run is cut off ends
+there for these numbers, and counts as far as it came.
 
 Shares and Jain's index (Jain, Chiu and Hawe 1984) are in the policy's charge, over the time in which
 all tenants that ever submit are backlogged; a tenant is so while a job of its stands in the order and
 it is not held. A tenant that comes anew ends all such time before it, so the counting begins again
-with it. What a placement turns out to have taken beside its charge is added where that was counted,
-whoever is backlogged by then. Was there no such time, as in most traces, shares and index are those of the whole run;
-`jain_over` says which it was: backlogged or run.
+with it. The correction of a charge counts where the charge did, whoever is backlogged by then. Was
+there no such time, as in most traces, shares and index are those of the whole run; `jain_over` says
+which it was: backlogged or run.
 """
 
 from array import array

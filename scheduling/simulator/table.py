@@ -34,10 +34,9 @@ class Table:
 
     `runs` are the jobs that have not ended, by id; `ended` tells of those that have whether they
     were done; `tied` lists the jobs that wait for one to be done. `touched` are the pools in which
-    something may start now; `stranding` those in which open circuits may keep jobs from a start, or no
-    more from a stand-in, in another way than before, and `queued` the jobs that came into the order
-    since that was last looked at; `returning` the tenants whose deferred jobs may be let in now, with why
-    those were deferred.
+    something may start now; `stranding` those in which a circuit, an executor or a setting changed
+    since stand-ins were looked for, and `queued` the jobs that came into the order since then;
+    `returning` the tenants whose deferred jobs may be let in now, with why those were deferred.
     """
 
     scenario: Scenario

@@ -121,3 +121,15 @@ def test_a_job_canceled_with_the_one_it_comes_after_is_not_judged_again():
     events, _ = played(scene(jobs, 2, **with_budget(100, "none")))
     assert told(events, "denied") == [(60.0, "a1")]
     assert told(events, "canceled", "reason") == [(60.0, "a2", "dependency")]
+
+
+def test_a_release_that_an_arrival_brings_lets_a_deferred_job_in_at_once():
+    jobs = [
+        job("a1", tokens_in=100, after=("b1",)),
+        job("a2", at=1, tokens_in=100, duration=5),
+        job("b1", "b", at=10, cost=9),
+    ]
+    events, _ = played(scene(jobs, **with_budget(100)))
+    assert told(events, "denied") == [(10.0, "b1")]
+    assert told(events, "canceled") == [(10.0, "a1")]
+    assert told(events, "placed") == [(10.0, "a2")]
