@@ -4,7 +4,6 @@ The hours and the advice are of the pool as a whole, as times and counts; workfl
 are told of the tenants that the caller sees, budgets as in /budgets.
 """
 
-import time
 import uuid
 from collections.abc import Collection
 from typing import Any, ClassVar
@@ -68,11 +67,12 @@ class Forecast(Endpoint):
         asked = _asked(request, seen)
         pool = pool_asked(request)
         header = pool_header(valkey_client(), pool)
+        now = timezone.now()
         try:
-            found = pool_ahead(pool, asked, header, time.time())
+            found = pool_ahead(pool, asked, header, now.timestamp())
         except PolicyVersion.DoesNotExist:
             raise unavailable(NO_POLICY) from None
-        budgets, left_out = budgets_ahead(budgets_visible(self.principal), timezone.now())
+        budgets, left_out = budgets_ahead(budgets_visible(self.principal), now)
         context = {"tenants": seen, "names": names_of([one.row for one in budgets])}
         told = _told(found, asked) | {"budgets": budgets, "budgets_left_out": left_out}
         return Response(ForecastSerializer(told, context=context).data)

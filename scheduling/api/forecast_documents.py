@@ -20,6 +20,14 @@ class SecondsField(serializers.FloatField):
         return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
+class SpanField(serializers.FloatField):
+    """A span in seconds, shown to the millisecond: no estimate is better than that."""
+
+    def to_representation(self, value: float) -> Any:  # noqa: ANN401 - the framework's signature
+        """Return it rounded."""
+        return round(float(value), 3)
+
+
 class HourSerializer(Shown):
     """An hour ahead, over all tenants: what comes, what waits at its end, the mean wait.
 
@@ -33,17 +41,17 @@ class HourSerializer(Shown):
     depth = serializers.FloatField()
     depth_low = serializers.FloatField()
     depth_high = serializers.FloatField()
-    wait_s = serializers.FloatField(allow_null=True)
+    wait_s = SpanField(allow_null=True)
 
 
 class RunsSerializer(Shown):
     """Measured runs, in seconds from dispatch to settlement."""
 
     count = serializers.IntegerField()
-    mean_s = serializers.FloatField()
-    p10_s = serializers.FloatField()
-    p50_s = serializers.FloatField()
-    p90_s = serializers.FloatField()
+    mean_s = SpanField()
+    p10_s = SpanField()
+    p50_s = SpanField()
+    p90_s = SpanField()
     cost = serializers.FloatField()
 
 
@@ -88,9 +96,9 @@ class AdviceSerializer(Shown):
     """Units that meet the target wait as expected and with many arrivals (null: none would), units
     that recover from the outage, and how many of these the pool lacks as a reserve."""
 
-    target_wait_s = serializers.FloatField()
-    outage_s = serializers.FloatField()
-    recover_s = serializers.FloatField()
+    target_wait_s = SpanField()
+    outage_s = SpanField()
+    recover_s = SpanField()
     units_now = serializers.IntegerField()
     units = serializers.IntegerField(allow_null=True)
     units_high = serializers.IntegerField(allow_null=True)
@@ -113,10 +121,10 @@ class ForecastSerializer(Shown):
     basis = serializers.ChoiceField(["week", "day", "mean"])
     said = serializers.CharField()
     backlog = serializers.IntegerField()
-    run_s = serializers.FloatField()
-    clear_s = serializers.FloatField(allow_null=True)
-    clear_s_low = serializers.FloatField(allow_null=True)
-    clear_s_high = serializers.FloatField(allow_null=True)
+    run_s = SpanField()
+    clear_s = SpanField(allow_null=True)
+    clear_s_low = SpanField(allow_null=True)
+    clear_s_high = SpanField(allow_null=True)
     by = serializers.CharField()
     hours = HourSerializer(many=True)
     groups = GroupSerializer(many=True)
@@ -132,10 +140,10 @@ class ScoreSerializer(Shown):
     tenant = serializers.SerializerMethodField()
     workflow = serializers.CharField(allow_blank=True)
     count = serializers.IntegerField(source="score.count")
-    mean_error_s = serializers.FloatField(source="score.mean_error_s")
-    bias_s = serializers.FloatField(source="score.bias_s")
+    mean_error_s = SpanField(source="score.mean_error_s")
+    bias_s = SpanField(source="score.bias_s")
     hit_rate = serializers.FloatField(source="score.hit_rate")
-    naive_error_s = serializers.FloatField()
+    naive_error_s = SpanField()
 
     def get_tenant(self, row: Any) -> str:  # noqa: ANN401 - a row of the report
         """Return the slug that the context has looked up."""
