@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from msgspec import Struct
+
 from scheduling.core.types import Reason, Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetRefusal:
+class BudgetRefusal(Struct, frozen=True, kw_only=True):
     """One scope of the chain that cannot cover the estimate; amounts in its dimension's unit."""
 
     scope: str
@@ -41,8 +42,7 @@ class BudgetRefusal:
         return lasting + self.estimate > self.limit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backlog:
+class Backlog(Struct, frozen=True, kw_only=True):
     """The jobs that wait in one scope ("workspace", "tenant", "all") and the most that may."""
 
     scope: str
@@ -50,8 +50,7 @@ class Backlog:
     cap: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True, kw_only=True):
     """The most that the submitter lets the job take of a dimension, and what it is expected to."""
 
     dimension: str
@@ -59,8 +58,7 @@ class Ceiling:
     estimate: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class Quota(Struct, frozen=True, kw_only=True):
     """The jobs of a class that a workspace has waiting or live, and the most that it may."""
 
     class_name: str
@@ -68,8 +66,7 @@ class Quota:
     most: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(Struct, frozen=True, kw_only=True):
     """What admission goes by. Times are epoch seconds; `eta` is the expected finish.
 
     From `expires_at` on a job that has not started is not wanted any more.
@@ -114,8 +111,7 @@ class Alternative:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Struct, frozen=True, kw_only=True):
     """The verdict, why, what to tell the submitter, when to try again and what would admit it."""
 
     verdict: Verdict

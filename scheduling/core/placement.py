@@ -12,7 +12,8 @@ least-connection rule), then the smallest id.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from scheduling.core.types import Executor, Job
 

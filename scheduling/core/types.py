@@ -3,11 +3,16 @@
 Times are float epoch seconds (UTC); durations are float seconds; costs and charges are whole
 units. Ids are opaque strings except a job's `seq`, its arrival number, which ends every ordering:
 two jobs never share one.
+
+What is made for each job or decision is a `msgspec.Struct`, here and in the other modules: made five
+to ten times as fast as a frozen dataclass, copied (`msgspec.structs.replace`) seventy times as fast.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
 
 LimitKey: TypeAlias = tuple[str, str]
 """A counted scope: ("tenant", id), ("workspace", id), ("workflow", id), ("user", id) ..."""
@@ -108,8 +113,7 @@ tenants share the reviewers by turns of their own.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Memory:
+class Memory(Struct, frozen=True, kw_only=True):
     """The durable service memory of one line (DESIGN 4.1).
 
     `turn` and `used` say how far the line has been served: `used` is the charge taken of the
@@ -129,8 +133,7 @@ class Memory:
     backlogged: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """A job as the core sees it. Only what ordering, capacity, placement and ETA need.
 
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
@@ -169,8 +172,7 @@ class Job:
     places: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
+class Spot(Struct, frozen=True, kw_only=True):
     """A job's place in the order: the class it stands in now (aging may have lifted it) and turns.
 
     `turn` is the tenant's turn in which it is served and `workspace_turn` the turn inside the
@@ -183,8 +185,7 @@ class Spot:
     workspace_turn: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
+class Live(Struct, frozen=True, kw_only=True):
     """A job that holds capacity now (its attempt is dispatched, running or stopping).
 
     `model` is what it runs, "" where neither it nor its executor names one.
@@ -205,8 +206,7 @@ class Live:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Executor:
+class Executor(Struct, frozen=True, kw_only=True):
     """A place where work can run. `tenant` and `workspace` None: open to everybody.
 
     `slots` is how many jobs our workers can run here at once, `seats` how many may run here in all,
@@ -250,8 +250,7 @@ class Executor:
         return bool(self.resting) and not self.resting.isdisjoint((KEY, self.model_of(asked)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
+class Pool(Struct, frozen=True, kw_only=True):
     """A capacity domain: `budget` units, of which `reserve` serve reserve classes only."""
 
     id: str
@@ -259,8 +258,7 @@ class Pool:
     reserve: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Placement:
+class Placement(Struct, frozen=True, kw_only=True):
     """One decision to run a job now; `spot` is the place it was taken from.
 
     `lifts` and `workspace_lifts` are the memory's lift counts at the placement: a later negative

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from math import inf
 
 from django.db import connection
+from msgspec import structs
 
 from scheduling.core import types
 from scheduling.core.policy.raises import (
@@ -278,7 +279,7 @@ def _executors(
             available=is_available(row),
             circuits=circuits.get(row.id, ()),
         )
-        pools[str(row.pool_id)][str(row.id)] = replace(core, seats=seats)
+        pools[str(row.pool_id)][str(row.id)] = structs.replace(core, seats=seats)
     return dict(pools)
 
 

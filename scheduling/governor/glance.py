@@ -8,13 +8,14 @@ short runs it lets wait before a thread) is taken from its last published header
 
 import uuid
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from math import isnan, nan
 
 import numpy as np
 import redis
 from django.db import connection
+from msgspec.structs import replace
 
 from scheduling.core.eta.calibration import SLACK_S, Calibration
 from scheduling.core.policy.explain import Ahead, ahead_of

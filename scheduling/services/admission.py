@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 from django.conf import settings
+from msgspec import structs
 
 from billing.services.reservations import reserve
 from billing.services.verdicts import Refused as BudgetRefused
@@ -251,7 +252,7 @@ def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime, *, new_
     )
     for one, result in zip(funded, results, strict=True):
         if isinstance(result, BudgetRefused):
-            one.facts = replace(one.facts, refusals=(_refusal(result),))
+            one.facts = structs.replace(one.facts, refusals=(_refusal(result),))
             one.answer = admit(one.facts)
         else:
             one.reservation = result
@@ -318,7 +319,7 @@ def _place(judged: Judged, catalogue: Catalogue) -> None:
     place, eta = foresight.place(
         str(job.tenant_id), job.job_class, charge=charge, expected_s=expected_s
     )
-    judged.facts = replace(
+    judged.facts = structs.replace(
         judged.facts, starts_now=starts, place=None if starts else place, eta=eta
     )
     judged.answer = admit(judged.facts)

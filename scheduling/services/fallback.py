@@ -17,6 +17,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from msgspec import structs
+
 from billing.services.reservations import exchange, holders
 from billing.services.verdicts import Refused, Reserved
 from scheduling.core import types
@@ -165,7 +167,7 @@ def _keeps(circuit: Circuit, model: str) -> bool:
 
 def _core(job: Job, model: str, region: str = "") -> types.Job:
     core = core_job(job, 1)
-    return replace(core, model=model, region=job.region or region)
+    return structs.replace(core, model=model, region=job.region or region)
 
 
 def _may_run(job: Job, sight: Sight) -> bool:

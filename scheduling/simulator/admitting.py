@@ -12,10 +12,11 @@ takes a release, and no time is planned; what is booked then plans the end of it
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduling.core.admission import Answer, Backlog, BudgetRefusal, Facts, Quota, admit
 from scheduling.core.policy.fallback import has_list

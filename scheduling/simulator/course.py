@@ -12,9 +12,10 @@ The charge that a placement took of its tenant's turn is corrected by what came 
 where shares are by cost and time. Who ended as he began is refunded.
 """
 
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
+
+from msgspec.structs import replace
 
 from scheduling.core.breaker import Breaker, Signal
 from scheduling.core.policy.fallback import has_list

@@ -9,10 +9,11 @@ what it holds, is the model in force. Where none is, the job waits for its own.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduling.core.breaker import Circuit, Signal
 from scheduling.core.policy.fallback import Asks, Offered, Weighed, candidates_after, weighed

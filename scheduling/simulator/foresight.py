@@ -19,10 +19,12 @@ the mean run time so far / the pool's units.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import ceil
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduling.core.eta.calibration import naive_s
 from scheduling.core.eta.paces import Paces

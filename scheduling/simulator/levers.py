@@ -6,9 +6,10 @@ given nothing until it is up, and what runs there runs on. A lost worker takes w
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from scheduling.core.breaker import Signal
 from scheduling.core.policy.settings import recharged

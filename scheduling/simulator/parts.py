@@ -1,9 +1,10 @@
 """The parts of a scenario, built from values that were checked."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+
+from msgspec import structs
 
 from scheduling.core.policy.settings import Policy
 from scheduling.core.types import Executor, Pool
@@ -120,7 +121,7 @@ def _simulated(pool: Pool, levers: tuple[Lever, ...], stand_in: Executor) -> Sta
     """Return the executor of a pool, with as many slots as it ever has budget units."""
     dials = (lever.value for lever in levers if lever.pool == pool.id)
     slots = max(pool.budget, *(int(dial) for dial in dials if dial is not None), 0)
-    return Station(executor=replace(stand_in, id=pool.id, slots=slots), pool=pool.id)
+    return Station(executor=structs.replace(stand_in, id=pool.id, slots=slots), pool=pool.id)
 
 
 def able_to_all(jobs: Iterable[SimJob], policy: Policy) -> Executor:

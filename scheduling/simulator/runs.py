@@ -1,8 +1,9 @@
 """A job of a running simulation: where it stands, and what its tries have done so far."""
 
-from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum, auto
+
+from msgspec import Struct, field
 
 from scheduling.core.types import Job, Placement, Reason
 from scheduling.simulator.scenario import SimJob
@@ -25,8 +26,7 @@ class Stage(Enum):
     ENDED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """What a job was told when it was let in: the seconds to its finish, their range, and what the
     naive formula would have said."""
 
@@ -37,8 +37,7 @@ class Estimate:
     naive_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class Guess:
+class Guess(Struct, frozen=True):
     """What was guessed of a job's wait and when: each way, and the one that was believed."""
 
     at: float
@@ -46,8 +45,7 @@ class Guess:
     best_s: float
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """A job that was submitted. Times and durations are seconds.
 
     `failed` counts the tries that the scenario wants to fail, `tries` the failures of the present

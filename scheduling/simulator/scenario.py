@@ -11,6 +11,8 @@ from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 
+from msgspec import Struct
+
 from scheduling.core.policy.settings import Policy
 from scheduling.core.types import Executor, Pool
 
@@ -109,8 +111,7 @@ class Prices:
     review_hour: Decimal = Decimal(0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SimJob:
+class SimJob(Struct, frozen=True, kw_only=True):
     """A job of a scenario. `duration` is what it will take (seconds), known to nobody before.
 
     `cost` and `expected_s` None: the workflow's, else 1 and the policy's default. `steps` of equal

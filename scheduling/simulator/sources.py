@@ -7,14 +7,16 @@ room.
 
 import heapq
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from scheduling.simulator.scenario import SimJob
 from scheduling.simulator.traces import Trace
 
 MARK = "{n}"
-_PLAIN = tuple(field.name for field in fields(SimJob) if field.name not in ("class_name", "labels"))
+_PLAIN = tuple(name for name in SimJob.__struct_fields__ if name not in ("class_name", "labels"))
 
 
 def job_of(values: Mapping[str, Any]) -> SimJob:

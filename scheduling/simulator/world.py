@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
 
+from msgspec import structs
+
 from scheduling.core.breaker import Breaker, Circuit, Signal, after
 from scheduling.core.capacity.room import ceiling
 from scheduling.core.order.order import Order
@@ -109,7 +111,7 @@ class World:
         one = self.executors[name]
         if not rests and not probes and name not in self.down:
             return one
-        return replace(one, resting=rests, probing=probes, available=name not in self.down)
+        return structs.replace(one, resting=rests, probing=probes, available=name not in self.down)
 
     def _models(self, name: str, state: Circuit) -> frozenset[str]:
         here = ((which, one) for which, one in self.circuits.items() if which.executor == name)
@@ -188,7 +190,7 @@ class World:
             workflow=_joined(job.tenant, job.workflow),
             tokens=(job.tokens_in + job.tokens_out) // job.steps,
         )
-        paced = replace(core, workflow=f"{core.workflow}/{job.user}") if job.user else core
+        paced = structs.replace(core, workflow=f"{core.workflow}/{job.user}") if job.user else core
         return Run(job=job, seq=seq, pool=pool, core=core, paced=paced, own_cost=bool(job.cost))
 
     def _expected(self, job: SimJob, rule: WorkflowRule | None) -> float:
@@ -217,7 +219,7 @@ class World:
 
     def review(self, run: Run) -> Job:
         """Return the review of a job: it needs a reviewer, and no units."""
-        return replace(
+        return structs.replace(
             run.core,
             class_name=REVIEWS.name,
             cost=0,
@@ -254,8 +256,8 @@ class World:
 def _executor(station: Station) -> Executor:
     one = station.executor
     if HUMAN in one.kinds:
-        return replace(one, kinds=frozenset({REVIEWS.name}), slots=0, seats=one.most)
-    return replace(one, kinds=one.kinds | {WORK}, provider=one.provider or one.id)
+        return structs.replace(one, kinds=frozenset({REVIEWS.name}), slots=0, seats=one.most)
+    return structs.replace(one, kinds=one.kinds | {WORK}, provider=one.provider or one.id)
 
 
 def _capped(scenario: Scenario) -> frozenset[str]:

@@ -13,14 +13,14 @@ ends come from estimates; that of an overdue job is now.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from scheduling.core.types import Executor, LimitKey, Live, Pool
 
 
-@dataclass(slots=True)
-class Use:
+class Use(Struct):
     """The units in use, counted apart: by jobs that may use the reserve, and by the others."""
 
     reserved: int = 0
@@ -75,8 +75,7 @@ class Budget(Protocol):
         """Return when a retry may start, if nothing else happens."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Struct, frozen=True, kw_only=True):
     """What a walk measures jobs against.
 
     The mappings and `use` are those of the pool's state itself: a placement counts at once.
@@ -125,8 +124,7 @@ class Room:
         return [key for key in keys if key in caps and counts.get(key, 0) >= caps[key]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shadow:
+class Shadow(Struct, frozen=True, kw_only=True):
     """The protected head's planned start, and the units free then beyond its cost."""
 
     at: float

@@ -23,23 +23,22 @@ A job takes all that it needs in one step or nothing.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from scheduling.core.capacity.room import Room, Shadow, shadow_of
 from scheduling.core.types import KEY, UNLIMITED, Executor, Job, LimitKey, Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """The job may start now; `backfilled` when it passes a head that waits."""
 
     backfilled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(Struct, frozen=True):
     """The job cannot start now and blocks nobody by it, but what it closed.
 
     `window` is the key of the own rate window that has no room for it.
@@ -49,8 +48,7 @@ class Skip:
     window: LimitKey | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The job waits for units; `whole_pool` tells for which part it stops the walk."""
 
     reason: Reason

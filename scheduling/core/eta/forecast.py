@@ -21,7 +21,7 @@ never fits, or has not started when the copy comes to rest has no ETA.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import ceil, inf, nan
@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from scheduling.core.capacity.room import ceiling, planned_end

@@ -9,9 +9,11 @@ caller's to spoil.
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from scheduling.core.admission import Answer, Facts, admit
 from scheduling.core.order.aging import rungs_of

@@ -19,7 +19,9 @@ governor's cycle, in every forecast of it and in each submission. What breaks a 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduling.core.admission import Answer, Facts, admit
 from scheduling.core.placement import choose
@@ -38,8 +40,7 @@ class BrokenQueuePolicy(ValueError):
     """A custom queue policy gave an answer that it may not give."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class Standing(Struct, frozen=True, kw_only=True):
     """Where a waiting job stands: its class, its charge (>= 1), its deadline (epoch seconds)."""
 
     class_name: str

@@ -14,8 +14,10 @@ library users and reviews, takes slots and no workers, and so may have more of t
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduling.core.capacity.room import Room, Use, free_units, never_fits
 from scheduling.core.order.order import Order
@@ -43,8 +45,7 @@ HOLD = "hold"
 """Why an order keeps the jobs of a tenant out of their lines that an operator holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """A spot that fits, the executor that takes it, and why it goes now."""
 
     spot: Spot

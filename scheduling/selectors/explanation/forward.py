@@ -6,9 +6,11 @@ all that stand ahead is told as that of those at the front.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from billing.services.verdicts import plain
 from scheduling.core.eta.what_if import Change, Delay, Effect, Starts, effect, starts

@@ -7,7 +7,9 @@ drain what stands ahead in half the time), and marked approximate. Units are tho
 part may ever have: the general part is the dial less the reserve.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from scheduling.core.capacity.room import ceiling, never_fits
 from scheduling.core.eta.what_if import Change, Effect, effect, starts

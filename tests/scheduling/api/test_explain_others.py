@@ -2,7 +2,6 @@
 
 import time
 import uuid
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 import redis
 from django.utils import timezone
 from msgspec import structs
+from msgspec.structs import replace
 
 from scheduling import snapshot
 from scheduling.api import explain

@@ -1,9 +1,9 @@
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduling.core.admission import Backlog, BudgetRefusal, Ceiling, Facts, Quota, admit
 from scheduling.core.types import Reason, Verdict

@@ -1,9 +1,9 @@
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduling.core.capacity.room import (
     Room,

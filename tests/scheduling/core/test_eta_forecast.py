@@ -1,10 +1,10 @@
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduling.core.eta.calibration import naive_s
 from scheduling.core.eta.forecast import Eta, forecast

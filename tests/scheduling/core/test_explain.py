@@ -1,11 +1,11 @@
 """Explaining asks the rules that decide: it must never say anything else than they do."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduling.core.admission import Backlog, BudgetRefusal, Ceiling, Facts, Quota, admit
 from scheduling.core.placement import candidates

@@ -1,12 +1,12 @@
 """The laws of the fair order, each as a property."""
 
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from scheduling.core.order.full import ordered
 from scheduling.core.order.order import Order

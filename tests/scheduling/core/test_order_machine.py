@@ -1,11 +1,11 @@
 """The incremental order and the plain reference, driven side by side."""
 
-from dataclasses import replace
 from itertools import count
 
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from scheduling.core.order.full import ordered
 from scheduling.core.order.order import Order

@@ -1,8 +1,7 @@
 """The seam: what a custom queue policy may change, and what it may not."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scheduling.core.admission import Answer, Facts, admit
 from scheduling.core.policy.cycle import cycle

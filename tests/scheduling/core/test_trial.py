@@ -1,11 +1,11 @@
 """Two runs of one backlog: a like draft moves nothing, and what differs is told of each job."""
 
-from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduling.core.eta.runs import run_of
 from scheduling.core.eta.trial import MOVERS_MOST, compare

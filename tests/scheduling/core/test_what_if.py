@@ -1,8 +1,7 @@
 """What a lever would change is the difference of two forecasts, and nothing is moved by asking."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from scheduling.core.eta import forecast
 from scheduling.core.eta.what_if import effect, starts

@@ -1,10 +1,10 @@
 """The setting QUEUE_POLICY: a house's own rules in admission and in the governor."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from msgspec.structs import replace
 
 from scheduling.core.admission import Facts
 from scheduling.core.policy.seam import BUILT_IN, QueuePolicy
