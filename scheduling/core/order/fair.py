@@ -31,6 +31,10 @@ class Fair:
         self.above: Above | None = None
         self._heads = Heads()
 
+    def has_jobs(self) -> bool:
+        """Whether any job stands in it."""
+        return self._heads.live > 0
+
     def first(self) -> Job | None:
         """The head, or None."""
         branch: Branch | None = self._heads.first()
@@ -48,14 +52,20 @@ class Fair:
         """All jobs in order."""
         return self._heads.walk()
 
-    def settle(self, branch: "Branch") -> None:
-        """Note the head of `branch` as it is now; lift it if it has just become backlogged."""
-        job = branch.below.first()
+    def settle(self, branch: "Branch") -> bool:
+        """Note the head of `branch` as it is now; lift it if it has just become backlogged.
+
+        Say whether its key changed.
+        """
+        job, share = branch.below.first(), branch.share
         if job is not None:
-            branch.share.begin(self.share.top)
-            self._heads.put(branch, job, (branch.share.turn, job.submitted_at, job.seq))
-        elif self._heads.drop(branch):
-            branch.share.rest()
+            if not share.backlogged:
+                share.begin(self.share.top)
+            return self._heads.put(branch, job, share.turn)
+        if not self._heads.drop(branch):
+            return False
+        share.rest()
+        return True
 
 
 class Branch(Source):
@@ -71,10 +81,17 @@ class Branch(Source):
         below.above = self
 
     def refresh(self) -> None:
-        """The line's head or turn may have changed."""
-        self.parent.settle(self)
-        if self.parent.above is not None:
-            self.parent.above.refresh()
+        """The line's head may have changed: look again, upwards as long as heads change."""
+        parent = self.parent
+        if parent.settle(self) and parent.above is not None:
+            parent.above.refresh()
+
+    def renew(self) -> None:
+        """The line's turn and those above it may have changed too: look again, up to the top."""
+        parent = self.parent
+        parent.settle(self)
+        if parent.above is not None:
+            parent.above.renew()
 
     def place(self, charge: int) -> tuple[int, ...]:
         """Charge a placement at this level and above; the lift counts, outermost first."""
@@ -141,7 +158,7 @@ class Tree:
         """Look again at a line whose memory was corrected."""
         branch = self._branches.get(key)
         if branch is not None:
-            branch.refresh()
+            branch.renew()
 
     def is_backlogged(self, key: MemoryKey) -> bool:
         """Whether the line has startable jobs."""

@@ -1,12 +1,12 @@
 """A heap of the heads of many sorted sources, with lazy removal, and the merge of those sources.
 
-Putting a new head for a source leaves its old entry in the heap; an entry counts only while its
-source still points at it. So a change costs O(log sources), and a walk starts from a plain copy of
-the heap without touching the original.
+Putting a new head for a source leaves its old entry in the heap, unless that stands on top; an
+entry counts only while its source still points at it. So a change costs O(log sources), and a walk
+starts from a plain copy of the heap without touching the original.
 """
 
 from collections.abc import Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import Any, TypeAlias
 
 from scheduling.core.types import Job
@@ -48,34 +48,43 @@ class _Stream:
 class Heads:
     """The heads of many sources; `first` is the least."""
 
-    __slots__ = ("_heap", "_live", "_pushes")
+    __slots__ = ("_heap", "_pushes", "live")
 
     def __init__(self) -> None:
         self._heap: list[Entry] = []
-        self._live = 0
         self._pushes = 0
+        self.live = 0
+        """How many sources have a head."""
 
-    def put(self, source: Source, job: Job, key: Key) -> bool:
-        """Make `job` the head of `source`, under `key`; say whether that is a change."""
+    def put(self, source: Source, job: Job, first: float) -> bool:
+        """Make `job` the head of `source`, `first` (a turn or deadline) before its age.
+
+        Say whether that changes its key.
+        """
         source.job = job
-        old = source.entry
-        if old is None:
-            self._live += 1
-        elif old[:3] == key:
+        old, heap = source.entry, self._heap
+        if old is not None and old[:3] == (first, job.submitted_at, job.seq):
             return False
         self._pushes += 1
-        source.entry = entry = (*key, self._pushes, source)
-        heappush(self._heap, entry)
-        if len(self._heap) > 2 * self._live + 64:
+        source.entry = entry = (first, job.submitted_at, job.seq, self._pushes, source)
+        if old is not None and heap[0] is old:
+            heapreplace(heap, entry)
+            return True
+        self.live += old is None
+        heappush(heap, entry)
+        if len(heap) > 2 * self.live + 64:
             self._drop_stale()
         return True
 
     def drop(self, source: Source) -> bool:
         """Let `source` have no head; say whether that is a change."""
-        if source.entry is None:
+        old = source.entry
+        if old is None:
             return False
         source.entry = source.job = None
-        self._live -= 1
+        self.live -= 1
+        if self._heap[0] is old:
+            heappop(self._heap)
         return True
 
     def _drop_stale(self) -> None:

@@ -4,7 +4,7 @@ A line is the merge of sublines, one for each scope (set of own-limit keys) that
 under, so that filling or freeing a limit opens or closes whole sublines instead of moving jobs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from math import inf
 from typing import Protocol, TypeAlias
@@ -25,7 +25,10 @@ class Above(Protocol):
     """What a line reports to: its place among the lines beside it."""
 
     def refresh(self) -> None:
-        """The line's head or turn may have changed."""
+        """The line's head may have changed: look again, upwards as long as heads change."""
+
+    def renew(self) -> None:
+        """The line's turn and those above it may have changed too: look again, up to the top."""
 
     def place(self, charge: int) -> tuple[int, ...]:
         """Charge a placement at this level and above; the lift counts, outermost first."""
@@ -49,6 +52,10 @@ class Line:
             first = inf if job.deadline is None else job.deadline
         return first, job.submitted_at, job.seq, job
 
+    def has_jobs(self) -> bool:
+        """Whether any job stands in it."""
+        return self._heads.live > 0
+
     def first(self) -> Job | None:
         """The head, or None."""
         subline: Subline | None = self._heads.first()
@@ -68,7 +75,7 @@ class Line:
         if subline.scope.shut or not subline.items:
             return self._heads.drop(subline)
         item: Item = subline.items[0]
-        return self._heads.put(subline, item[3], item[:3])
+        return self._heads.put(subline, item[3], item[0])
 
     def refresh(self, subline: "Subline") -> None:
         """Note the head of `subline`, and tell the level above when it changed."""
@@ -94,13 +101,18 @@ class Subline(Source):
         if self.entry is None or item < self.entry:
             self.line.refresh(self)
 
+    def add_all(self, jobs: Iterable[Job]) -> None:
+        """Put many jobs in at once: they are sorted, and the line looks once."""
+        self.items.update(map(self.line.item, jobs))
+        self.line.refresh(self)
+
     def remove(self, job: Job) -> None:
         """Take a job out; the levels above look again whether it was the head or not."""
         self._drop(job)
         self._climb()
 
     def _drop(self, job: Job) -> None:
-        if self.items[0][3] is job:
+        if self.job is job:
             self.items.pop(0)
         else:
             self.items.remove(self.line.item(job))
@@ -114,7 +126,7 @@ class Subline(Source):
     def _climb(self) -> None:
         self.line.settle(self)
         if self.line.above is not None:
-            self.line.above.refresh()
+            self.line.above.renew()
 
     def ahead(self) -> Iterator[tuple[Key, Step]]:
         """Every job in order, read in growing chunks that start behind the last one shown."""

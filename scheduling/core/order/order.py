@@ -88,8 +88,8 @@ class Order:
         other is lifted as by `add`. Raises ValueError as `add` does.
         """
         resumed = self._memories.resume()
-        for job in jobs:
-            self.add(job)
+        self._waiting.enter_all([(job, job.class_name) for job in jobs])
+        self.revision += 1
         self.advance(now)
         self._forget_idle(resumed)
 
@@ -172,7 +172,7 @@ class Order:
 
     def has_startable(self, class_name: str) -> bool:
         """Tell whether any job of a class could start."""
-        return self._tree.roots[class_name].first() is not None
+        return self._tree.roots[class_name].has_jobs()
 
     def head(self, class_name: str) -> Spot | None:
         """The first job of a class."""
@@ -265,8 +265,7 @@ class Order:
         for key, why in other._waiting.scopes.blocks():
             self.block(key, why)
         resumed = self._memories.resume()
-        for job in jobs:
-            self._waiting.enter(job, other.stands_in(job.id))
+        self._waiting.enter_all([(job, other.stands_in(job.id)) for job in jobs])
         self._forget_idle(resumed)
         self.memory_changes()
 

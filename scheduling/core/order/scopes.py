@@ -6,10 +6,16 @@ at least one reason stands against it, and a scope is shut while at least one of
 """
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from scheduling.core.types import UNLIMITED, Job, LimitKey
 
+if TYPE_CHECKING:
+    from scheduling.core.order.aging import Climb
+    from scheduling.core.order.lines import Subline
+
+IDLE_MOST = 64
+"""Scopes without jobs are kept for the next job, up to so many or as many as have jobs."""
 Identity: TypeAlias = tuple[str, str, tuple[LimitKey, ...]]
 
 
@@ -19,9 +25,13 @@ def identity(job: Job) -> Identity:
 
 
 class Scope:
-    """One set of keys: `shut` counts the blocked ones, `size` the jobs."""
+    """One set of keys: `shut` counts the blocked ones, `size` the jobs.
 
-    __slots__ = ("identity", "keys", "shut", "size")
+    `sublines` are its jobs' places by the class in which they stand, `by_age` those in their
+    tenant's line by age, by their own class.
+    """
+
+    __slots__ = ("by_age", "identity", "keys", "shut", "size", "sublines")
 
     def __init__(self, identity: Identity) -> None:
         tenant, workspace, limits = identity
@@ -30,27 +40,41 @@ class Scope:
         self.keys: frozenset[LimitKey] = frozenset(() if limits == UNLIMITED else own)
         self.shut = 0
         self.size = 0
+        self.sublines: dict[str, Subline] = {}
+        self.by_age: dict[str, tuple[Climb, Subline]] = {}
 
 
 class Scopes:
-    """All scopes with jobs, found by job and by key, and the blocks."""
+    """All scopes with jobs, found by job and by key, and the blocks.
 
-    __slots__ = ("_by_identity", "_by_key", "_whys")
+    A scope whose last job has left stays for the next one: a tenant whose jobs come one at a time
+    would else make it, its lines and its keys anew for each. When more than `IDLE_MOST` and more
+    than half of all are idle, these are dropped, so that they cost no more than what is in use.
+    """
+
+    __slots__ = ("_by_identity", "_by_key", "_idle", "_whys")
 
     def __init__(self) -> None:
         self._by_identity: dict[Identity, Scope] = {}
         self._by_key: dict[LimitKey, dict[Scope, None]] = {}
         self._whys: dict[LimitKey, set[str]] = {}
+        self._idle = 0
+
+    def __len__(self) -> int:
+        return len(self._by_identity)
 
     def any_shut(self) -> bool:
-        """Whether any scope is kept out of the lines."""
-        return any(scope.shut for scope in self._by_identity.values())
+        """Whether any scope with jobs is kept out of the lines."""
+        return any(scope.shut and scope.size for scope in self._by_identity.values())
 
-    def enter(self, job: Job) -> Scope:
-        """The job's scope, with the job counted in."""
-        named = identity(job)
-        scope = self._by_identity.get(named) or self._open(named)
-        scope.size += 1
+    def enter(self, named: Identity, jobs: int = 1) -> Scope:
+        """The scope of that identity, with so many jobs counted in."""
+        scope = self._by_identity.get(named)
+        if scope is None:
+            scope = self._open(named)
+        elif not scope.size:
+            self._idle -= 1
+        scope.size += jobs
         return scope
 
     def _open(self, named: Identity) -> Scope:
@@ -60,17 +84,22 @@ class Scopes:
             scope.shut += key in self._whys
         return scope
 
-    def leave(self, scope: Scope) -> bool:
-        """Count a job out; the last one ends the scope (True)."""
+    def leave(self, scope: Scope) -> None:
+        """Count a job out."""
         scope.size -= 1
-        if scope.size:
-            return False
-        del self._by_identity[scope.identity]
-        for key in scope.keys:
-            del self._by_key[key][scope]
-            if not self._by_key[key]:
-                del self._by_key[key]
-        return True
+        if not scope.size:
+            self._idle += 1
+            if self._idle > IDLE_MOST and 2 * self._idle > len(self):
+                self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        for scope in [scope for scope in self._by_identity.values() if not scope.size]:
+            del self._by_identity[scope.identity]
+            for key in scope.keys:
+                del self._by_key[key][scope]
+                if not self._by_key[key]:
+                    del self._by_key[key]
+        self._idle = 0
 
     def block(self, key: LimitKey, why: str) -> list[Scope]:
         """Set a reason against a key; the scopes that this shut."""
@@ -94,7 +123,7 @@ class Scopes:
         scopes = list(self._by_key.get(key, ()))
         for scope in scopes:
             scope.shut += by
-        return [scope for scope in scopes if scope.shut == until]
+        return [scope for scope in scopes if scope.shut == until and scope.size]
 
     def blocks(self) -> Iterable[tuple[LimitKey, str]]:
         """Every block that stands, in a fixed order."""

@@ -4,14 +4,18 @@ A job has one place in a line of the class in which it stands, and if its own cl
 in its tenant's line by age, from which `aging` tells who has climbed.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from scheduling.core.order.aging import Aging, Climb
 from scheduling.core.order.fair import Tree
 from scheduling.core.order.lines import Line, Subline
 from scheduling.core.order.memory import Memories
-from scheduling.core.order.scopes import Scope, Scopes, identity
+from scheduling.core.order.scopes import Identity, Scope, Scopes, identity
 from scheduling.core.types import Job, LimitKey
+
+_SUBMITTED_AT = attrgetter("submitted_at")
 
 
 class Waiting:
@@ -19,12 +23,10 @@ class Waiting:
 
     __slots__ = (
         "_aging",
-        "_by_age",
         "_climbs",
         "_memories",
         "_rungs",
         "_stands",
-        "_sublines",
         "_tree",
         "jobs",
         "scopes",
@@ -40,15 +42,14 @@ class Waiting:
         self._aging = aging
         self._rungs = rungs
         self._stands: dict[str, Subline] = {}
-        self._sublines: dict[tuple[Scope, str], Subline] = {}
         self._climbs: dict[tuple[str, str], Climb] = {}
-        self._by_age: dict[tuple[Scope, str], tuple[Climb, Subline]] = {}
 
     def enter(self, job: Job, class_name: str) -> None:
         """Put a new job in, to stand in `class_name`."""
-        self._check(job)
+        if job.id in self.jobs or job.class_name not in self._tree.roots:
+            raise self._refusal(job)
         self.jobs[job.id] = job
-        scope = self.scopes.enter(job)
+        scope = self.scopes.enter(identity(job))
         subline = self._stands[job.id] = self._subline(scope, class_name)
         subline.add(job)
         if job.class_name in self._rungs:
@@ -58,27 +59,54 @@ class Waiting:
                 climb.aged[job.id] = (job, class_name)
             self._aging.stir(climb, job)
 
-    def _check(self, job: Job) -> None:
-        if job.id in self.jobs:
-            msg = f"job {job.id} is in the order already"
-            raise ValueError(msg)
-        if job.class_name not in self._tree.roots:
-            msg = f"job {job.id}: {job.class_name!r} is no class of {', '.join(self._tree.roots)}"
-            raise ValueError(msg)
+    def enter_all(self, pairs: Sequence[tuple[Job, str]]) -> None:
+        """Put new jobs in, each to stand in the class beside it: as one by one, but line by line.
+
+        No line is lifted higher or lower by that, since nothing is placed in between.
+        """
+        fresh: dict[str, Job] = {}
+        alike: defaultdict[tuple[Identity, str, str], list[Job]] = defaultdict(list)
+        for job, class_name in pairs:
+            own_class = job.class_name
+            if job.id in fresh or job.id in self.jobs or own_class not in self._tree.roots:
+                raise self._refusal(job)
+            fresh[job.id] = job
+            alike[identity(job), own_class, class_name].append(job)
+        self.jobs.update(fresh)
+        for (named, own_class, class_name), jobs in alike.items():
+            scope = self.scopes.enter(named, len(jobs))
+            subline = self._subline(scope, class_name)
+            self._stands.update(dict.fromkeys((job.id for job in jobs), subline))
+            subline.add_all(jobs)
+            if own_class in self._rungs:
+                self._age_all(scope, own_class, class_name, jobs)
+
+    def _age_all(self, scope: Scope, own_class: str, class_name: str, jobs: list[Job]) -> None:
+        climb, by_age = self._age_line(scope, own_class)
+        by_age.add_all(jobs)
+        if class_name != own_class:
+            climb.aged.update((job.id, (job, class_name)) for job in jobs)
+        self._aging.stir(climb, min(jobs, key=_SUBMITTED_AT))
+
+    def _refusal(self, job: Job) -> ValueError:
+        classes = self._tree.roots
+        if job.class_name in classes:
+            return ValueError(f"job {job.id} is in the order already")
+        return ValueError(f"job {job.id}: {job.class_name!r} is no class of {', '.join(classes)}")
 
     def _subline(self, scope: Scope, class_name: str) -> Subline:
-        subline = self._sublines.get((scope, class_name))
+        subline = scope.sublines.get(class_name)
         if subline is None:
             tenant, workspace, _ = scope.identity
             subline = Subline(self._tree.line(class_name, tenant, workspace), scope)
-            self._sublines[scope, class_name] = subline
+            scope.sublines[class_name] = subline
         return subline
 
     def _age_line(self, scope: Scope, own_class: str) -> tuple[Climb, Subline]:
-        found = self._by_age.get((scope, own_class))
+        found = scope.by_age.get(own_class)
         if found is None:
             climb = self._climb(scope.identity[0], own_class)
-            found = self._by_age[scope, own_class] = climb, Subline(climb.line, scope)
+            found = scope.by_age[own_class] = climb, Subline(climb.line, scope)
         return found
 
     def _climb(self, tenant: str, own_class: str) -> Climb:
@@ -94,24 +122,22 @@ class Waiting:
         """Take a job out of its lines."""
         subline = self._stands.pop(job.id)
         del self.jobs[job.id]
-        found = self._by_age.get((subline.scope, job.class_name))
+        found = subline.scope.by_age.get(job.class_name)
         if found is not None:
             climb, by_age = found
             by_age.remove(job)
-            self._aging.stir(climb)
-            climb.aged.pop(job.id, None)
+            if climb.aged:
+                self._aging.stir(climb)
+                climb.aged.pop(job.id, None)
         subline.remove(job)
-        if self.scopes.leave(subline.scope):
-            for class_name in self._tree.roots:
-                self._sublines.pop((subline.scope, class_name), None)
-                self._by_age.pop((subline.scope, class_name), None)
+        self.scopes.leave(subline.scope)
 
     def replace(self, job: Job) -> None:
         """Give a job of the same scope and class new facts."""
         old, subline = self.jobs[job.id], self._stands[job.id]
         self.jobs[job.id] = job
         subline.replace(old, job)
-        found = self._by_age.get((subline.scope, job.class_name))
+        found = subline.scope.by_age.get(job.class_name)
         if found is not None:
             climb, by_age = found
             by_age.replace(old, job)
@@ -156,14 +182,11 @@ class Waiting:
     def turn(self, scopes: Iterable[Scope]) -> None:
         """Close or open the sublines of scopes that were shut or opened."""
         for scope in scopes:
-            for class_name in self._tree.roots:
-                subline = self._sublines.get((scope, class_name))
-                if subline is not None:
-                    subline.line.refresh(subline)
-                found = self._by_age.get((scope, class_name))
-                if found is not None:
-                    found[0].line.refresh(found[1])
-                    self._aging.stir(found[0], found[1].job)
+            for subline in scope.sublines.values():
+                subline.line.refresh(subline)
+            for climb, by_age in scope.by_age.values():
+                climb.line.refresh(by_age)
+                self._aging.stir(climb, by_age.job)
 
     def advance(self, now: float) -> bool:
         """Let jobs climb and fall back; whether any did."""
@@ -176,7 +199,9 @@ class Waiting:
     def fall_back(self, job: Job) -> bool:
         """`job` is being placed: its tenant's others of its class go back; whether any did."""
         climb = self._climbs.get((job.tenant, job.class_name))
-        return climb is not None and self._move(self._aging.fall_back(climb, job))
+        if climb is None or not climb.aged:
+            return False
+        return self._move(self._aging.fall_back(climb, job))
 
     def _move(self, moves: list[tuple[Job, str]]) -> bool:
         """Let jobs stand elsewhere: first in, then out, so that no line is idle in between."""
