@@ -108,10 +108,11 @@ class Subline(Source):
 
     def remove(self, job: Job) -> None:
         """Take a job out; the levels above look again whether it was the head or not."""
-        self._drop(job)
-        self._climb()
+        self.drop(job)
+        self.climb()
 
-    def _drop(self, job: Job) -> None:
+    def drop(self, job: Job) -> None:
+        """Take a job out, with a `climb` to follow."""
         if self.job is job:
             self.items.pop(0)
         else:
@@ -119,11 +120,12 @@ class Subline(Source):
 
     def replace(self, old: Job, new: Job) -> None:
         """Put `new` in the stead of `old`; the line is not idle in between."""
-        self._drop(old)
+        self.drop(old)
         self.items.add(self.line.item(new))
-        self._climb()
+        self.climb()
 
-    def _climb(self) -> None:
+    def climb(self) -> None:
+        """Note the head, and let the levels above look again."""
         self.line.settle(self)
         if self.line.above is not None:
             self.line.above.renew()

@@ -211,5 +211,7 @@ class Waiting:
             self._stands[job.id] = subline
             subline.add(job)
         for job, subline in left:
-            subline.remove(job)
+            subline.drop(job)
+        for subline in dict.fromkeys(subline for _, subline in left):
+            subline.climb()
         return bool(moves)
