@@ -6,6 +6,8 @@ two jobs never share one.
 
 What is made for each job or decision is a `msgspec.Struct`, here and in the other modules: made five
 to ten times as fast as a frozen dataclass, copied (`msgspec.structs.replace`) seventy times as fast.
+Those that there are very many of hold nothing that leads back to them, and so are spared by the
+collector (`gc=False`).
 """
 
 from dataclasses import dataclass
@@ -133,7 +135,7 @@ class Memory(Struct, frozen=True, kw_only=True):
     backlogged: bool = False
 
 
-class Job(Struct, frozen=True, kw_only=True):
+class Job(Struct, frozen=True, kw_only=True, gc=False):
     """A job as the core sees it. Only what ordering, capacity, placement and ETA need.
 
     `charge` is what a placement takes of the tenant's turn (the policy's share_by, >= 1);
@@ -172,7 +174,7 @@ class Job(Struct, frozen=True, kw_only=True):
     places: frozenset[str] = frozenset()
 
 
-class Spot(Struct, frozen=True, kw_only=True):
+class Spot(Struct, frozen=True, kw_only=True, gc=False):
     """A job's place in the order: the class it stands in now (aging may have lifted it) and turns.
 
     `turn` is the tenant's turn in which it is served and `workspace_turn` the turn inside the
@@ -185,7 +187,7 @@ class Spot(Struct, frozen=True, kw_only=True):
     workspace_turn: int | None
 
 
-class Live(Struct, frozen=True, kw_only=True):
+class Live(Struct, frozen=True, kw_only=True, gc=False):
     """A job that holds capacity now (its attempt is dispatched, running or stopping).
 
     `model` is what it runs, "" where neither it nor its executor names one.
@@ -258,7 +260,7 @@ class Pool(Struct, frozen=True, kw_only=True):
     reserve: int = 0
 
 
-class Placement(Struct, frozen=True, kw_only=True):
+class Placement(Struct, frozen=True, kw_only=True, gc=False):
     """One decision to run a job now; `spot` is the place it was taken from.
 
     `lifts` and `workspace_lifts` are the memory's lift counts at the placement: a later negative

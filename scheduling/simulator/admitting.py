@@ -181,7 +181,7 @@ def _starts_now(table: Table, run: Run) -> bool:
     count, units = taken or (0, 0)
     if run.paused or len(state.order) > count or job.cost + units > state.free(job.class_name):
         return False
-    if any(state.limits.is_full(key) for key in job.limits):
+    if state.limits.is_any_full(job.limits):
         return False
     slots = sum(one.slots - state.busy.get(one.id, 0) for one in state.candidates(job))
     return count < slots
@@ -273,8 +273,7 @@ def _let_in(table: Table, run: Run, answer: Answer, facts: Facts) -> None:
         taken = table.starting.setdefault(run.pool, [0, 0])
         taken[0] += 1
         taken[1] += run.core.cost
-    verdict = answer.verdict.value
-    table.tell_place(run, verdict, answer.reason, told, starts_now=facts.starts_now)
+    table.tell_place(run, answer.verdict, answer.reason, told, starts_now=facts.starts_now)
 
 
 def _expire(table: Table, run: Run) -> None:

@@ -9,7 +9,6 @@ waits, or by the root of it; and the tenant's jobs ahead at the pace at which th
 """
 
 from collections import deque
-from dataclasses import dataclass, field
 
 from scheduling.simulator.runs import Guess
 
@@ -19,16 +18,20 @@ PACED = 100
 FEWEST_PACED = 10
 
 _POWERS = (0.0, 0.5, 1.0)
+_NO_ERRORS = (0.0,) * (len(_POWERS) + 1)
 _MOST = 50.0
 _LEAST_S = 0.001
 
 
-@dataclass(slots=True)
 class Recent:
     """The last values of something, and their sum."""
 
-    values: deque[float] = field(default_factory=lambda: deque(maxlen=LAST))
-    total: float = 0.0
+    __slots__ = ("total", "values")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.values: deque[float] = deque(maxlen=LAST)
+        self.total = 0.0
 
     def add(self, value: float) -> None:
         """Take in a value for the oldest of too many."""
@@ -43,33 +46,38 @@ class Recent:
         return max(0.0, self.total) / len(self.values)
 
 
-def _judged() -> list[Recent]:
-    return [Recent(deque(maxlen=JUDGED)) for _ in range(len(_POWERS) + 1)]
-
-
-@dataclass(slots=True)
 class Drift:
     """How the waits of a workflow came out in relation to what was found."""
 
-    _actual: Recent = field(default_factory=Recent)
-    _found: Recent = field(default_factory=Recent)
-    _errors: list[Recent] = field(default_factory=_judged)
+    __slots__ = ("_actual", "_errors", "_found", "_judged")
+
+    def __init__(self) -> None:
+        """Start with nothing learnt."""
+        self._actual = Recent()
+        self._found = Recent()
+        self._judged: deque[tuple[float, ...]] = deque(maxlen=JUDGED)
+        self._errors = [0.0] * (len(_POWERS) + 1)
 
     def guess(self, found_s: float, paced_s: float, run_s: float, now: float) -> Guess:
         """Return the guesses on a wait with the best; `run_s`, a usual run time, steadies them."""
         steady = max(run_s, _LEAST_S)
         ratio = min(_MOST, (self._actual.total + steady) / (self._found.total + steady))
         told = (*(found_s * ratio**power for power in _POWERS), paced_s)
-        best = min(range(len(told)), key=lambda one: self._errors[one].total)
-        return Guess(at=now, told_s=told, best_s=told[best])
+        errors = self._errors
+        return Guess(at=now, told_s=told, best_s=told[errors.index(min(errors))])
 
     def learn(self, guess: Guess, now: float) -> None:
         """Judge the guesses by the start that came."""
         actual = now - guess.at
         self._actual.add(actual)
         self._found.add(guess.told_s[0])
-        for errors, told in zip(self._errors, guess.told_s, strict=True):
-            errors.add(abs(told - actual))
+        judged = self._judged
+        gone = judged[0] if len(judged) == JUDGED else _NO_ERRORS
+        fresh = tuple([abs(told - actual) for told in guess.told_s])
+        judged.append(fresh)
+        self._errors = [
+            total - old + new for total, old, new in zip(self._errors, gone, fresh, strict=True)
+        ]
 
 
 class Pace:

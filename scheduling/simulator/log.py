@@ -44,7 +44,7 @@ class Log:
                 "event": event,
                 "job": run.job.id,
                 "tenant": run.job.tenant,
-                "reason": reason.value,
+                "reason": reason,
                 "policy": self._policy,
                 **more,
             }

@@ -26,7 +26,7 @@ class Stage(Enum):
     ENDED = auto()
 
 
-class Estimate(Struct, frozen=True):
+class Estimate(Struct, frozen=True, gc=False):
     """What a job was told when it was let in: the seconds to its finish, their range, and what the
     naive formula would have said."""
 
@@ -37,7 +37,7 @@ class Estimate(Struct, frozen=True):
     naive_s: float
 
 
-class Guess(Struct, frozen=True):
+class Guess(Struct, frozen=True, gc=False):
     """What was guessed of a job's wait and when: each way, and the one that was believed."""
 
     at: float
@@ -45,7 +45,7 @@ class Guess(Struct, frozen=True):
     best_s: float
 
 
-class Run(Struct, eq=False):
+class Run(Struct, eq=False, gc=False):
     """A job that was submitted. Times and durations are seconds.
 
     `failed` counts the tries that the scenario wants to fail, `tries` the failures of the present

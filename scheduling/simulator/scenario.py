@@ -111,7 +111,7 @@ class Prices:
     review_hour: Decimal = Decimal(0)
 
 
-class SimJob(Struct, frozen=True, kw_only=True):
+class SimJob(Struct, frozen=True, kw_only=True, gc=False):
     """A job of a scenario. `duration` is what it will take (seconds), known to nobody before.
 
     `cost` and `expected_s` None: the workflow's, else 1 and the policy's default. `steps` of equal

@@ -4,16 +4,16 @@ The range is that of `core.eta.calibration` over the last `LAST_CHECKED` ratios 
 time, of all jobs together.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-from scheduling.core.eta.calibration import Calibration, calibrated
+from scheduling.core.eta.calibration import ranked
 from scheduling.simulator.runs import Estimate
 
 LAST_CHECKED = 1000
-CALIBRATED_EVERY = 50
-"""How many ends go by before the range is drawn anew, once there are many."""
 
 
 @dataclass(slots=True)
@@ -48,23 +48,26 @@ class Errors:
         }
 
 
-@dataclass(slots=True)
 class Ranges:
     """The recent ratios of actual to predicted time, and the range that they make."""
 
-    _ratios: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_CHECKED))
-    _range: Calibration = field(default_factory=Calibration)
-    _count: int = 0
+    __slots__ = ("_ordered", "_ratios")
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._ratios: deque[float] = deque()
+        self._ordered: list[float] = []
 
     def add(self, one: Estimate, actual_s: float) -> None:
         """Take in an outcome."""
-        if one.finish_s <= 0:
+        ratio = actual_s / one.finish_s if one.finish_s > 0 else inf
+        if not 0 < ratio < inf:
             return
-        self._ratios.append(actual_s / one.finish_s)
-        self._count += 1
-        if self._count % min(CALIBRATED_EVERY, 1 + self._count // 20) == 0:
-            self._range = calibrated(self._ratios)
+        self._ratios.append(ratio)
+        insort(self._ordered, ratio)
+        if len(self._ratios) > LAST_CHECKED:
+            del self._ordered[bisect_left(self._ordered, self._ratios.popleft())]
 
     def around(self, eta_s: float) -> tuple[float, float]:
         """Return the range of an estimate, as seconds from now."""
-        return self._range.around(eta_s, 0.0, slack_s=0.0)
+        return ranked(self._ordered).around(eta_s, 0.0, slack_s=0.0)

@@ -211,6 +211,8 @@ class World:
         )
 
     def _own_limits(self, job: SimJob) -> tuple[LimitKey, ...]:
+        if not self._capped:
+            return ()
         return tuple(key for key in _own_keys(job) if key[0] in self._capped)
 
     def _shared_limits(self, job: SimJob, pool: str) -> tuple[LimitKey, ...]:

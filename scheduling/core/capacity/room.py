@@ -41,13 +41,13 @@ class Use(Struct):
 
 def free_units(pool: Pool, use: Use, *, uses_reserve: bool) -> int:
     """Return the units that are free for a job of that part; negative when overdrawn."""
-    free = pool.budget - use.total
+    free = pool.budget - use.reserved - use.general
     return free if uses_reserve else min(free, pool.budget - pool.reserve - use.general)
 
 
 def ceiling(pool: Pool, *, uses_reserve: bool) -> int:
     """Return the most units that a job of that part can ever have."""
-    return free_units(pool, Use(), uses_reserve=uses_reserve)
+    return pool.budget if uses_reserve else pool.budget - pool.reserve
 
 
 def never_fits(cost: int, pool: Pool, *, uses_reserve: bool) -> bool:

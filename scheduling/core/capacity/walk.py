@@ -109,7 +109,9 @@ class Walk:
 
     def ended(self, *, uses_reserve: bool) -> bool:
         """Tell whether no further job of that part can start in this walk."""
-        return self.stopped(uses_reserve=uses_reserve) and not self._room.backfill
+        if not self._claims or self._room.backfill:
+            return False
+        return self.stopped(uses_reserve=uses_reserve)
 
     def test(self, job: Job, *, uses_reserve: bool, candidates: Sequence[Executor]) -> Answer:
         """Put the next job of the order to the tests; `candidates` may run it, busy or not."""

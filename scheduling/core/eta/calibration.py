@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import fmean
 
+from msgspec import Struct
+
 FEWEST = 20
 FALLBACK = (0.5, 2.0)
 SLACK_S = 1.0
 _TAIL = 0.1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Calibration:
+class Calibration(Struct, frozen=True, kw_only=True):
     """The ratios of actual to predicted wait that bound 80 % of recent jobs; `samples` behind."""
 
     low: float = FALLBACK[0]
@@ -40,11 +41,15 @@ class Calibration:
 
 def calibrated(ratios: Iterable[float]) -> Calibration:
     """Return the calibration by recent `ratios`; those that are no positive number are left out."""
-    usable = sorted(ratio for ratio in ratios if isfinite(ratio) and ratio > 0)
-    if len(usable) < FEWEST:
-        return Calibration(samples=len(usable))
-    rank = int((len(usable) + 1) * _TAIL)
-    return Calibration(low=usable[rank - 1], high=usable[-rank], samples=len(usable))
+    return ranked(sorted(ratio for ratio in ratios if isfinite(ratio) and ratio > 0))
+
+
+def ranked(ratios: Sequence[float]) -> Calibration:
+    """Return the calibration by recent ratios that are positive numbers, in order."""
+    if len(ratios) < FEWEST:
+        return Calibration(samples=len(ratios))
+    rank = int((len(ratios) + 1) * _TAIL)
+    return Calibration(low=ratios[rank - 1], high=ratios[-rank], samples=len(ratios))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,8 @@ is expected to end by its own estimate, or now.
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from scheduling.core.types import REVIEWS, Job, Live
 
@@ -20,7 +22,45 @@ LAST_RUNS = 20
 """So many of the last runs of a workflow speak for it."""
 LAST_OF_ALL = 200
 """So many of the last runs of all speak for a workflow that has none."""
-_ALL = None
+Table: TypeAlias = tuple[Sequence[float], Sequence[float]]
+
+
+class _Last:
+    """The last runs of a workflow, their sums, and the table that is made when it is asked for."""
+
+    __slots__ = ("_added", "_expected_s", "_most", "_ran_s", "_runs", "_table")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._runs: deque[tuple[float, float]] = deque(maxlen=most)
+        self._expected_s = self._ran_s = 0.0
+        self._added = 0
+        self._table: Table | None = None
+
+    def add(self, expected_s: float, ran_s: float) -> None:
+        """Take in a run for the oldest of too many; now and then the sums are made anew, and so stay true."""
+        runs = self._runs
+        self._added += 1
+        self._table = None
+        if self._added % self._most:
+            old_expected_s, old_ran_s = runs[0] if len(runs) == self._most else (0.0, 0.0)
+            self._expected_s += expected_s - old_expected_s
+            self._ran_s += ran_s - old_ran_s
+            runs.append((expected_s, ran_s))
+        else:
+            runs.append((expected_s, ran_s))
+            self._expected_s = sum(expected for expected, _ in runs)
+            self._ran_s = sum(ran for _, ran in runs)
+
+    def factor(self) -> float:
+        """Return the ratio of the sums."""
+        return max(0.0, self._ran_s) / self._expected_s
+
+    def table(self) -> Table:
+        """Return the ratios in order, and the factor of each with all above."""
+        if self._table is None:
+            self._table = _tabled(self._runs)
+        return self._table
 
 
 class Paces:
@@ -28,48 +68,45 @@ class Paces:
 
     def __init__(self) -> None:
         """Know nothing: every estimate stands as it is."""
-        self._runs: dict[str | None, deque[tuple[float, float]]] = {_ALL: deque(maxlen=LAST_OF_ALL)}
-        self._tables: dict[str | None, tuple[list[float], list[float]]] = {}
+        self._all = _Last(LAST_OF_ALL)
+        self._by_workflow: dict[str, _Last] = {}
 
     def learn(self, workflow: str, expected_s: float, ran_s: float) -> None:
         """Count one complete run; one of which nothing was expected says nothing."""
         if expected_s <= 0 or ran_s < 0:
             return
-        own = self._runs.setdefault(workflow, deque(maxlen=LAST_RUNS))
-        for runs in (own, self._runs[_ALL]):
-            runs.append((expected_s, ran_s))
-        self._tables.pop(workflow, None)
-        self._tables.pop(_ALL, None)
+        own = self._by_workflow.get(workflow)
+        if own is None:
+            own = self._by_workflow[workflow] = _Last(LAST_RUNS)
+        own.add(expected_s, ran_s)
+        self._all.add(expected_s, ran_s)
 
     def run_s(self, one: Job | Live) -> float:
         """Return the seconds that a run should take in all, before anything is known of it."""
-        factors = self._table(one)[1]
-        return one.expected_s * factors[0] if factors else one.expected_s
+        known = self._known(one)
+        return one.expected_s if known is None else one.expected_s * known.factor()
 
     def end(self, live: Live, now: float) -> float:
         """Return when a run under way should end (epoch seconds), never before `now`."""
         if live.expected_s <= 0:
             return max(now, live.started_at)
-        ratios, factors = self._table(live)
+        known = self._known(live)
+        ratios, factors = ((), ()) if known is None else known.table()
         passed = bisect_right(ratios, (now - live.started_at) / live.expected_s)
         factor = factors[passed] if passed < len(factors) else 1.0
         return max(now, live.started_at + live.expected_s * factor)
 
-    def _table(self, one: Job | Live) -> tuple[list[float], list[float]]:
-        """Return the ratios that speak for a run, in order, and the factor of each and all above.
+    def _known(self, one: Job | Live) -> _Last | None:
+        """Return the runs that speak for one.
 
         How long a workflow's work takes says nothing of how long its review does.
         """
         if one.class_name == REVIEWS.name:
-            return [], []
-        key = one.workflow if one.workflow in self._runs else _ALL
-        found = self._tables.get(key)
-        if found is None:
-            found = self._tables[key] = _tabled(self._runs[key])
-        return found
+            return None
+        return self._by_workflow.get(one.workflow) or (self._all if self._by_workflow else None)
 
 
-def _tabled(runs: deque[tuple[float, float]]) -> tuple[list[float], list[float]]:
+def _tabled(runs: deque[tuple[float, float]]) -> Table:
     by_ratio = sorted((ran / expected, expected, ran) for expected, ran in runs)
     factors: list[float] = []
     expected_sum = ran_sum = 0.0

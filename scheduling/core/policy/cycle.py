@@ -97,7 +97,7 @@ def _walked(state: PoolState, done: Cycle, now: float) -> bool:
         if state.order.revision != revision:
             return False
         closed = len(walk.closed_providers)
-        full = not state.has_free_slot(walk.closed_providers)
+        full = bool(len(state.order)) and not state.has_free_slot(walk.closed_providers)
     else:
         done.drained = not walk.stopped(uses_reserve=False)
     state.opens_at = min(walk.opens_at, state.limits.opens_at())
@@ -114,20 +114,18 @@ def _shuts(state: PoolState, spot: Spot, answer: Answer, now: float) -> bool:
 
 def _open_spots(state: PoolState, walk: Walk) -> Iterator[Spot]:
     """Yield the order's spots, leaving out the parts that the walk has stopped."""
-    for name in state.order.class_names:
-        if not state.order.has_startable(name):
+    order = state.order
+    for rule in state.policy.classes:
+        if not len(order):
+            return
+        if walk.ended(uses_reserve=rule.uses_reserve):
             continue
-        uses_reserve = state.uses_reserve(name)
-        if walk.ended(uses_reserve=uses_reserve) or _waits_for_reviewers(state, name):
+        if rule is REVIEWS and not state.has_reviewer():
             continue
-        for spot in _spots(state.order, name):
+        for spot in _spots(order, rule.name):
             yield spot
-            if walk.ended(uses_reserve=uses_reserve):
+            if walk.ended(uses_reserve=rule.uses_reserve):
                 break
-
-
-def _waits_for_reviewers(state: PoolState, name: str) -> bool:
-    return state.policy.class_named(name) is REVIEWS and not state.has_reviewer()
 
 
 def _spots(order: Order, name: str) -> Iterator[Spot]:

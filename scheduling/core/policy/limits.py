@@ -83,6 +83,10 @@ class Limits:
         """Tell whether the key's cap is reached."""
         return key in self._full
 
+    def is_any_full(self, keys: Iterable[LimitKey]) -> bool:
+        """Tell whether the cap of one of the keys is reached."""
+        return bool(self._full) and not self._full.isdisjoint(keys)
+
     def cap(self, key: LimitKey) -> int | None:
         """Return the cap of a key, its scope's default where it has none of its own."""
         return self.caps.get(key, self._defaults.get(key[0]))

@@ -155,7 +155,7 @@ class PoolState:
 
         Where the pool may run no more, reviews still may lie before reviewers: no limit binds them.
         """
-        full = self.limits.is_full(GLOBAL) or self.limits.is_full(("pool", self.pool.id))
+        full = self.limits.is_any_full((GLOBAL, ("pool", self.pool.id)))
         if not full and self._is_free(self.executors.values(), closed_providers, by_worker=True):
             return True
         return any(
@@ -230,7 +230,8 @@ class PoolState:
 
     def start(self, live: Live) -> None:
         """Count a job as live; told again of the same job, the newer value replaces the older."""
-        self.end(live.job_id)
+        if live.job_id in self.live:
+            self.end(live.job_id)
         self.live[live.job_id] = live
         self.use.add(live.cost, uses_reserve=self.uses_reserve(live.class_name))
         self.busy[live.executor] = self.busy.get(live.executor, 0) + 1

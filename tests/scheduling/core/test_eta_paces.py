@@ -37,6 +37,16 @@ def test_an_estimate_is_put_right_by_the_ratio_of_the_sums():
     assert paces.run_s(make_job("j", expected_s=80.0, workflow="w")) == 80 * 100 / 400
 
 
+@given(st.lists(st.tuples(st.floats(0.1, 1e6), st.floats(0, 1e6)), min_size=1, max_size=250))
+def test_only_the_last_runs_speak_however_many_there_were(runs):
+    paces = learnt(*runs)
+    for workflow, most in (("w", LAST_RUNS), ("new", LAST_OF_ALL)):
+        expected = sum(one for one, _ in runs[-most:])
+        ran = sum(one for _, one in runs[-most:])
+        job = make_job("j", expected_s=1.0, workflow=workflow)
+        assert paces.run_s(job) == pytest.approx(ran / expected, rel=1e-6, abs=1e-6)
+
+
 def test_a_workflow_that_never_ran_goes_by_all_that_did():
     paces = learnt((100.0, 50.0))
     paces.learn("other", 100.0, 150.0)
