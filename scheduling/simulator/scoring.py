@@ -1,19 +1,22 @@
 """How good the estimates were, and the range that the next ones get.
 
 The range is that of `core.eta.calibration` over the last `LAST_CHECKED` ratios of actual to predicted
-time, of all jobs together.
+time, of all jobs together, moved by how often the ranges told before were missed.
 """
 
 from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass
-from math import inf
+from math import exp, inf
 from typing import Any
 
-from scheduling.core.eta.calibration import ranked
+from scheduling.core.eta.calibration import Calibration, ranked
 from scheduling.simulator.runs import Estimate
 
 LAST_CHECKED = 1000
+MISSED = 0.1
+MOVED_BY = 0.003
+MOST_MOVED = 1.5
 
 
 @dataclass(slots=True)
@@ -49,20 +52,29 @@ class Errors:
 
 
 class Ranges:
-    """The recent ratios of actual to predicted time, and the range that they make."""
+    """The recent ratios of actual to predicted time, and the range that they make.
 
-    __slots__ = ("_ordered", "_ratios")
+    Where a queue grows or shrinks for hours, what will come true drifts away from the last ratios
+    that are known, so each side is moved after each outcome: out by much when it was missed, else in
+    by little, such that in the long run each is missed by a tenth of all (conformal inference that
+    tracks a quantile; Gibbs and Candes 2021, Angelopoulos, Candes and Tibshirani 2023).
+    """
+
+    __slots__ = ("_above", "_below", "_ordered", "_ratios")
 
     def __init__(self) -> None:
         """Start with none."""
         self._ratios: deque[float] = deque()
         self._ordered: list[float] = []
+        self._below = self._above = 0.0
 
     def add(self, one: Estimate, actual_s: float) -> None:
         """Take in an outcome."""
         ratio = actual_s / one.finish_s if one.finish_s > 0 else inf
         if not 0 < ratio < inf:
             return
+        self._below = _moved(self._below, missed=actual_s < one.low_s)
+        self._above = _moved(self._above, missed=actual_s > one.high_s)
         self._ratios.append(ratio)
         insort(self._ordered, ratio)
         if len(self._ratios) > LAST_CHECKED:
@@ -70,4 +82,11 @@ class Ranges:
 
     def around(self, eta_s: float) -> tuple[float, float]:
         """Return the range of an estimate, as seconds from now."""
-        return ranked(self._ordered).around(eta_s, 0.0, slack_s=0.0)
+        recent = ranked(self._ordered)
+        moved = Calibration(low=recent.low * exp(-self._below), high=recent.high * exp(self._above))
+        return moved.around(eta_s, 0.0, slack_s=0.0)
+
+
+def _moved(side: float, *, missed: bool) -> float:
+    """Return by what a side is moved out now, as a logarithm."""
+    return min(MOST_MOVED, max(-MOST_MOVED, side + MOVED_BY * (missed - MISSED)))

@@ -5,7 +5,8 @@ comments. Left out are, and counted in the trace's notes: partial runs of jobs t
 (status 2 to 4: the job has a line of its own for the whole), jobs with no submit time, no run time,
 no processors or, where processors are the cost, more of them than the pool's budget, and jobs with
 no requested time, unless the log states none at all and run times are taken for expected ones. A run
-time is capped at the requested time. A user or group that is not known is the tenant "unknown".
+time is capped at the requested time. A user or group that is not known is "unknown".
+Whoever is the tenant, the user is the user of the job: whose runs its own are likened to.
 """
 
 import math
@@ -41,6 +42,7 @@ def read_swf(rule: TraceRule) -> Trace:
     columns = [column[order] for column in columns]
     _refuse_twins(columns[NUMBER], rule.path.name)
     owner, owners = _owners(columns, rule.tenant)
+    user, users = _owners(columns, "user")
     none = np.zeros(len(order), dtype=np.int64)
     duration = _capped(columns[RUN], columns[TIME])
     return Trace(
@@ -53,6 +55,8 @@ def read_swf(rule: TraceRule) -> Trace:
         tokens_out=none,
         owner=owner,
         owners=owners,
+        user=user,
+        users=users,
         notes=(*notes, *sorted_note),
     )
 

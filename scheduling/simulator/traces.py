@@ -41,7 +41,8 @@ class TraceRule:
 class Trace:
     """The jobs of a trace by arrival, in columns of one length.
 
-    `owner` are indexes into `owners`, the tenants by first appearance; `expected` NaN: not known.
+    `owner` are indexes into `owners`, the tenants by first appearance, `user` likewise into `users`,
+    where the format knows them; `expected` NaN: not known.
     `notes` are sentences on what was left out or put in order.
     """
 
@@ -54,6 +55,8 @@ class Trace:
     tokens_out: Whole
     owner: Whole
     owners: tuple[str, ...]
+    user: Whole | None = None
+    users: tuple[str, ...] = ("",)
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -67,9 +70,10 @@ class Trace:
 
     def _jobs(self, part: slice) -> Iterator[SimJob]:
         columns = (self.number, self.at, self.duration, self.expected, self.cost)
-        more = (self.tokens_in, self.tokens_out, self.owner)
+        user = np.zeros(len(self), dtype=np.int64) if self.user is None else self.user
+        more = (self.tokens_in, self.tokens_out, self.owner, user)
         rows = zip(*(column[part].tolist() for column in (*columns, *more)), strict=True)
-        for number, at, duration, expected, cost, tokens_in, tokens_out, owner in rows:
+        for number, at, duration, expected, cost, tokens_in, tokens_out, owner, who in rows:
             yield SimJob(
                 id=str(number),
                 tenant=self.owners[owner],
@@ -79,6 +83,7 @@ class Trace:
                 cost=cost,
                 tokens_in=tokens_in,
                 tokens_out=tokens_out,
+                user=self.users[who],
             )
 
 
