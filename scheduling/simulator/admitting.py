@@ -179,7 +179,7 @@ def _starts_now(table: Table, run: Run) -> bool:
     state, job = table.world.states[run.pool], run.core
     taken = table.starting.get(run.pool)
     count, units = taken or (0, 0)
-    if run.paused or len(state.order) > count or job.cost + units > state.free(job.class_name):
+    if run.paused or len(state.order.jobs) > count or job.cost + units > state.free(job.class_name):
         return False
     if state.limits.is_any_full(job.limits):
         return False

@@ -142,7 +142,7 @@ def _place(table: Table) -> None:
     pools = states if table.world.is_linked else table.touched
     for pool in sorted(pools):
         state = states[pool]
-        if not len(state.order) or _is_full(table, state):
+        if not state.order.jobs or _is_full(table, state):
             continue
         _cycle(table, state)
         if state.policy.preemption.enabled:
@@ -152,7 +152,7 @@ def _place(table: Table) -> None:
 
 def _come_back(table: Table, state: PoolState) -> None:
     """Plan the next look at a pool in which jobs wait, where time alone may let one start."""
-    if not len(state.order):
+    if not state.order.jobs:
         return
     state.order.advance(table.now)  # after a placement it only says that it must look anew
     pool = state.pool.id

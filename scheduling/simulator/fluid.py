@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _FIRST_SIZE = 16
+_LEAST = 1e-9
 
 
 class Fluid:
@@ -54,8 +55,6 @@ class Fluid:
         that job itself but with its share of the others'."""
         number, size = self._numbers[tenant], len(self._numbers)
         work, weights = self._work[:size], self._weights[:size]
-        level = weights * (work[number] / weights[number])
-        before = np.minimum(work, level)
-        part = np.divide(before, work, out=np.zeros(size), where=work > 0)
-        counts = self._counts[:size] * part
-        return max(0, round(float(counts.sum())) - 1), float(before.sum())
+        before = np.minimum(work, weights * (work[number] / weights[number]))
+        jobs = self._counts[:size].dot(before / np.maximum(work, _LEAST))
+        return max(0, round(jobs) - 1), float(before.sum())

@@ -159,11 +159,11 @@ class Foresight:
         self, run: Run, state: PoolState, now: float, *, starts_now: bool
     ) -> tuple[int | None, float | None]:
         """Return a job's place in its pool's order and the seconds to its finish; None: unknown."""
-        job = state.order.get(run.job.id)
+        job = state.order.jobs.get(run.job.id)
         if job is None or state.order.why_blocked(job.id):
             return None, None
         if starts_now:
-            place, wait_s = len(state.order), 0.0
+            place, wait_s = len(state.order.jobs), 0.0
         else:
             place, found_s = self._found(run, job, state, now)
             if found_s is None:
@@ -187,7 +187,7 @@ class Foresight:
 
     def _estimate(self, state: PoolState, now: float, eta_s: float) -> Estimate:
         low_s, high_s = self._ranges.around(eta_s)
-        naive = naive_s(len(state.order), self._mean_s(), max(1, state.pool.budget))
+        naive = naive_s(len(state.order.jobs), self._mean_s(), max(1, state.pool.budget))
         return Estimate(at=now, finish_s=eta_s, low_s=low_s, high_s=high_s, naive_s=naive)
 
     def _mean_s(self) -> float:

@@ -5,6 +5,7 @@ happened and the policy in force; those of a job name it and its tenant. `facts`
 that its reason speaks of.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -26,7 +27,7 @@ class Log:
         self._take = take
         self._policy = policy
         self._seq = 0
-        self.counts: dict[str, int] = {}
+        self.counts: dict[str, int] = defaultdict(int)
         self.now = 0.0
 
     def at(self, now: float) -> None:
@@ -36,7 +37,7 @@ class Log:
     def job(self, event: str, run: Run, reason: Reason, more: Mapping[str, Any]) -> None:
         """Tell what happened to a job."""
         self._seq += 1
-        self.counts[event] = self.counts.get(event, 0) + 1
+        self.counts[event] += 1
         self._take(
             {
                 "seq": self._seq,
@@ -53,7 +54,7 @@ class Log:
     def other(self, event: str, more: Mapping[str, Any]) -> None:
         """Tell what happened to a tenant, an executor or the settings."""
         self._seq += 1
-        self.counts[event] = self.counts.get(event, 0) + 1
+        self.counts[event] += 1
         self._take(
             {"seq": self._seq, "t": self.now, "event": event, "policy": self._policy, **more}
         )

@@ -62,16 +62,18 @@ class Order:
         self._tree = Tree(classes, self._memories, deadlines=deadlines)
         aging = Aging(age_after=age_after, age_limit=age_limit)
         self._waiting = Waiting(self._tree, self._memories, aging, rungs if age_after > 0 else {})
+        self.jobs: Mapping[str, Job] = self._waiting.jobs
+        """All jobs by id, blocked or not."""
 
     def __len__(self) -> int:
-        return len(self._waiting.jobs)
+        return len(self.jobs)
 
     def __contains__(self, job_id: object) -> bool:
-        return job_id in self._waiting.jobs
+        return job_id in self.jobs
 
     def get(self, job_id: str) -> Job | None:
         """The job, blocked or not."""
-        return self._waiting.jobs.get(job_id)
+        return self.jobs.get(job_id)
 
     def add(self, job: Job) -> None:
         """Put a job in, in its own class (it climbs at the next `advance`).

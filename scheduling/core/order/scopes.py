@@ -131,5 +131,7 @@ class Scopes:
 
     def why(self, scope: Scope) -> tuple[tuple[LimitKey, str], ...]:
         """What shuts this scope, in a fixed order."""
+        if not scope.shut:
+            return ()
         blocked = sorted(scope.keys & self._whys.keys())
         return tuple((key, why) for key in blocked for why in sorted(self._whys[key]))

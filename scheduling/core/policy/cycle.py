@@ -97,7 +97,7 @@ def _walked(state: PoolState, done: Cycle, now: float) -> bool:
         if state.order.revision != revision:
             return False
         closed = len(walk.closed_providers)
-        full = bool(len(state.order)) and not state.has_free_slot(walk.closed_providers)
+        full = bool(state.order.jobs) and not state.has_free_slot(walk.closed_providers)
     else:
         done.drained = not walk.stopped(uses_reserve=False)
     state.opens_at = min(walk.opens_at, state.limits.opens_at())
@@ -116,8 +116,10 @@ def _open_spots(state: PoolState, walk: Walk) -> Iterator[Spot]:
     """Yield the order's spots, leaving out the parts that the walk has stopped."""
     order = state.order
     for rule in state.policy.classes:
-        if not len(order):
+        if not order.jobs:
             return
+        if not order.has_startable(rule.name):
+            continue
         if walk.ended(uses_reserve=rule.uses_reserve):
             continue
         if rule is REVIEWS and not state.has_reviewer():
@@ -135,7 +137,7 @@ def _spots(order: Order, name: str) -> Iterator[Spot]:
     """
     while (head := order.head(name)) is not None:
         yield head
-        if head.job.id in order:
+        if head.job.id in order.jobs:
             yield from islice(order.walk(name), 1, None)
             return
 

@@ -216,7 +216,7 @@ class PoolState:
             return
         self.never_fits.pop(job.id, None)
         self._unmanned.add(job)
-        if job.id in self.order:
+        if job.id in self.order.jobs:
             self.order.replace(job)
         else:
             self.order.add(job)
