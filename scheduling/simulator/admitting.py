@@ -34,6 +34,7 @@ def arrive(table: Table, job: SimJob) -> None:
     table.arrivals += 1
     run = table.world.entered(job, table.arrivals)
     table.runs[job.id] = run
+    table.count_alike(run, 1)
     table.tally.arrived(run)
     lost = _tie(table, run)
     if lost:
@@ -137,17 +138,11 @@ def _backlogs(table: Table, run: Run) -> tuple[Backlog, ...]:
 
 
 def _quota(table: Table, run: Run, rule: ClassRule) -> Quota | None:
-    """Return what the workspace has of a class that has a quota; few have one."""
+    """Return what the workspace has, without the job, of a class that has a quota; few have one."""
     if rule.quota is None:
         return None
-    alike = (
-        one
-        for one in table.runs.values()
-        if one is not run
-        and one.core.class_name == rule.name
-        and one.core.workspace == run.core.workspace
-    )
-    return Quota(class_name=rule.name, used=sum(1 for _ in alike), most=rule.quota)
+    used = table.alike[run.core.workspace, rule.name] - 1
+    return Quota(class_name=rule.name, used=used, most=rule.quota)
 
 
 def _unable(table: Table, run: Run) -> Answer | None:

@@ -209,7 +209,9 @@ def _prioritise(table: Table, lever: Lever) -> None:
     name = str(lever.value or "expedite")
     if run is None or run.in_review or name not in table.world.rules:
         return
+    table.count_alike(run, -1)
     before, run.core = run.core.class_name, replace(run.core, class_name=name)
+    table.count_alike(run, 1)
     table.tally.moved(before, name)
     if run.stage is Stage.QUEUED and not run.paused:
         table.step_out(run)

@@ -4,7 +4,7 @@ A job enters, stands in the order or leaves it, starts, and ends for good. What 
 done is queued as that is so, and canceled where it never will be.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -65,6 +65,8 @@ class Table:
     """When a pool is looked at next because of the time alone."""
     waiting: dict[str, int] = field(default_factory=dict)
     """How many jobs wait, in all ("") and by tenant and workspace."""
+    alike: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How many jobs have not ended, by workspace and class, of the classes that have a quota."""
 
     # --- the order ------------------------------------------------------------------------
 
@@ -127,6 +129,11 @@ class Table:
         for name in ("", run.job.tenant, run.core.workspace):
             waiting[name] = waiting.get(name, 0) + count
 
+    def count_alike(self, run: Run, count: int) -> None:
+        """Count a job among those of its workspace and class, or out of them."""
+        if run.core.class_name in self.world.quotas:
+            self.alike[run.core.workspace, run.core.class_name] += count
+
     # --- ends -----------------------------------------------------------------------------
 
     def close(
@@ -155,6 +162,7 @@ class Table:
         if self.purse.release(run):
             self.returning.add((run.job.tenant, Reason.BUDGET))
         self.runs.pop(run.job.id, None)
+        self.count_alike(run, -1)
         self.ended[run.job.id] = done
         self.log.job(event, run, reason, self._ending(run, facts, done=done))
         return self._tell_tied(run.job.id, done=done)

@@ -58,6 +58,7 @@ class World:
         """Build the pools of a scenario, empty; tenants of weight 0 are held."""
         self.policy = with_reviews(scenario.policy)
         self.rules = {rule.name: rule for rule in self.policy.classes}
+        self.quotas = {rule.name for rule in self.policy.classes if rule.quota is not None}
         self._default = self.policy.default_class
         self.tenants: dict[str, Tenant] = {one.name: one for one in scenario.tenants}
         self.weights = {one.name: max(1, one.weight) for one in scenario.tenants}

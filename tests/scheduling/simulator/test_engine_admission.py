@@ -83,9 +83,17 @@ def test_a_class_quota_denies_more():
     classes = tuple(
         replace(one, quota=1) if one.name == "expedite" else one for one in DEFAULT_CLASSES
     )
-    jobs = [job("a1", class_name="expedite"), job("a2", class_name="expedite", at=1)]
-    events, _ = played(scene(jobs, policy=policy(classes=classes)))
-    assert told(events, "denied", "reason") == [(1.0, "a2", "class_quota")]
+    jobs = [
+        job("a1", class_name="expedite"),
+        job("a2", class_name="expedite", at=1),
+        job("a3", class_name="expedite", at=61),
+        job("a4", at=61),
+        job("a5", class_name="expedite", at=125),
+    ]
+    raised = lever(70, Do.JOB_PRIORITISE, job="a4", value="expedite")
+    events, _ = played(scene(jobs, policy=policy(classes=classes), levers=(raised,)))
+    denied = told(events, "denied", "reason")
+    assert denied == [(1.0, "a2", "class_quota"), (125.0, "a5", "class_quota")]
 
 
 def test_a_budget_without_a_window_denies_what_it_cannot_ever_cover():
