@@ -1,28 +1,17 @@
 """Whose a budget is: by name as people give it, by id as it is kept, and who may see and set it."""
 
 import uuid
-from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from django.db.models import Model, Q
-
 from billing.core.terms import SCOPES
-from billing.services.overview import BudgetRow
 from scheduling.api.levers import operator_only
 from scheduling.api.problems import Problem, invalid
 from scheduling.api.scope import tenant_visible
-from scheduling.api.submissions import uuid_or_none
-from scheduling.models import Job, Mission, Workflow
+from scheduling.models import Job
+from scheduling.selectors.budgets import NAMED
 from scheduling.services.drafts import FieldError
-from tenants.models import Workspace
-from tenants.rbac import Hidden, Permission, Principal, reach, require, visible_tenants
-
-NAMED: Mapping[str, type[Model]] = {
-    "workspace": Workspace,
-    "workflow": Workflow,
-    "mission": Mission,
-}
-"""The scopes that are named by a slug of their tenant."""
+from tenants.ids import uuid_or_none
+from tenants.rbac import Hidden, Permission, Principal, require
 
 
 def tenant_seen(principal: Principal, named: str) -> uuid.UUID:
@@ -31,20 +20,6 @@ def tenant_seen(principal: Principal, named: str) -> uuid.UUID:
         return tenant_visible(principal, named, Permission.COSTS)
     except Hidden:
         return tenant_visible(principal, named)
-
-
-def budgets_visible(principal: Principal) -> Q:
-    """Return the filter of the budgets that the caller may see.
-
-    Those of the tenants whose costs it may see, those of single workspaces, and its own as a
-    member.
-    """
-    within = reach(principal, Permission.COSTS)
-    if within.everywhere:
-        return Q()
-    workspaces = [str(one) for one in within.workspaces]
-    own = Q(scope="member", scope_id=principal.name, tenant__in=visible_tenants(principal) or ())
-    return Q(tenant__in=within.tenants) | Q(scope="workspace", scope_id__in=workspaces) | own
 
 
 def may_set(principal: Principal, scope: str, tenant: uuid.UUID) -> None:
@@ -97,22 +72,3 @@ def _unknown(scope: str, named: str) -> Problem:
         else f"There is no {scope} {named!r} in this tenant."
     )
     return invalid(FieldError(field="of", sentence=sentence))
-
-
-def names_of(rows: Collection[BudgetRow]) -> Callable[[BudgetRow], str]:
-    """Return what tells whose a budget is, in the form in which it is taken."""
-    keys = [key for key in (uuid_or_none(row.scope_id) for row in rows) if key is not None]
-    slugs: dict[tuple[str, str], str] = {}
-    for scope, model in NAMED.items():
-        found = model._default_manager.filter(id__in=keys).values_list("id", "slug")
-        slugs |= {(scope, str(key)): slug for key, slug in found}
-    return lambda row: _name(row, slugs)
-
-
-def _name(row: BudgetRow, slugs: Mapping[tuple[str, str], str]) -> str:
-    if row.scope_id == str(row.tenant_id):
-        return ""
-    if row.scope != "attempt":
-        return slugs.get((row.scope, row.scope_id), row.scope_id)
-    outer = next((scope for scope in NAMED if (scope, row.scope_id) in slugs), "member")
-    return f"{outer}:{slugs.get((outer, row.scope_id), row.scope_id)}"

@@ -35,23 +35,18 @@ from scheduling.api.budget_documents import (
     EscalateSerializer,
 )
 from scheduling.api.budget_fields import ceiling_read, number, term_read, text
-from scheduling.api.budget_scopes import (
-    budgets_visible,
-    may_set,
-    names_of,
-    scope_id_of,
-    tenant_seen,
-)
+from scheduling.api.budget_scopes import may_set, scope_id_of, tenant_seen
 from scheduling.api.documents import CURSOR, IDEMPOTENCY, PAGE_SIZE, TENANT, errors, parameter
 from scheduling.api.endpoint import whole_number
 from scheduling.api.levers import AuditSerializer, Lever, ReasonSerializer, Target, described
 from scheduling.api.pagination import LARGEST_PAGE, PAGE_FILTERS
 from scheduling.api.pagination import PAGE_SIZE as DEFAULT_PAGE
 from scheduling.api.problems import invalid
-from scheduling.api.submissions import uuid_or_none
 from scheduling.api.writes import body_of
+from scheduling.selectors.budgets import budgets_visible, names_of
 from scheduling.services.drafts import FieldError
 from scheduling.services.settlement_rows import deferred_wake
+from tenants.ids import uuid_or_none
 from tenants.rbac import Hidden, Permission, reach, require
 
 EXACT = ("scope", "dimension", "window")

@@ -4,7 +4,6 @@ The hours and the advice are of the pool as a whole, as times and counts; workfl
 are told of the tenants that the caller sees, budgets as in /budgets.
 """
 
-import uuid
 from collections.abc import Collection
 from typing import Any, ClassVar
 
@@ -14,36 +13,31 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.api.budget_scopes import budgets_visible, names_of
 from scheduling.api.documents import POOL, errors, parameter
 from scheduling.api.endpoint import Endpoint, whole_number
 from scheduling.api.forecast_documents import ForecastSerializer, HonestySerializer
 from scheduling.api.pools import pool_asked
 from scheduling.api.problems import invalid, unavailable
 from scheduling.api.what_if import NO_POLICY
-from scheduling.events import valkey_client
 from scheduling.models import PolicyVersion
-from scheduling.selectors.foresight.budgets import budgets_ahead
 from scheduling.selectors.foresight.history import GROUPINGS
-from scheduling.selectors.foresight.honesty import SPANS, eta_honesty
-from scheduling.selectors.foresight.outlook import (
-    Asked,
-    PoolAhead,
-    pool_ahead,
+from scheduling.selectors.foresight.honesty import SPANS
+from scheduling.selectors.foresight.outlook import Asked
+from scheduling.selectors.foresight.told import (
+    LONGEST_S,
+    TARGETS,
+    Foretold,
+    foretold,
+    scores_told,
+    tenants_seen,
 )
-from scheduling.selectors.queue import pool_header
 from scheduling.services.drafts import FieldError
-from tenants.models import Tenant
-from tenants.rbac import Permission, reach
-
-LONGEST_S = 30 * 86_400
-_TARGETS = ("target_wait_s", "outage_s", "recover_s")
 
 
 class Forecast(Endpoint):
     """The hours ahead."""
 
-    filters: ClassVar[frozenset[str]] = frozenset({"pool", "by", "workflow", *_TARGETS})
+    filters: ClassVar[frozenset[str]] = frozenset({"pool", "by", "workflow", *TARGETS})
 
     @extend_schema(
         operation_id="forecast",
@@ -63,19 +57,14 @@ class Forecast(Endpoint):
 
         Measured run times go into the estimates; they change nobody's class, place or risk.
         """
-        seen = _tenants_seen(self)
-        asked = _asked(request, seen)
+        asked = _asked(request)
         pool = pool_asked(request)
-        header = pool_header(valkey_client(), pool)
-        now = timezone.now()
         try:
-            found = pool_ahead(pool, asked, header, now.timestamp())
+            found = foretold(self.principal, pool, asked, timezone.now())
         except PolicyVersion.DoesNotExist:
             raise unavailable(NO_POLICY) from None
-        budgets, left_out = budgets_ahead(budgets_visible(self.principal), now)
-        context = {"tenants": seen, "names": names_of([one.row for one in budgets])}
-        told = _told(found, asked) | {"budgets": budgets, "budgets_left_out": left_out}
-        return Response(ForecastSerializer(told, context=context).data)
+        context = {"tenants": found.tenants, "names": found.name_of}
+        return Response(ForecastSerializer(_told(found), context=context).data)
 
 
 class EtaHonesty(Endpoint):
@@ -93,20 +82,24 @@ class EtaHonesty(Endpoint):
         """Score the ETAs of the jobs of the caller's tenants, in all and by workflow."""
         span = _one_of(request, "span", SPANS, "day")
         pool = pool_asked(request)
-        within = reach(self.principal, Permission.VIEW)
-        bound: Collection[uuid.UUID] | None = None if within.everywhere else within.tenants
-        rows = eta_honesty(pool, span, timezone.now(), bound)
+        rows = scores_told(self.principal, pool, span, timezone.now())
         told = {"pool": pool.slug, "span": span, "rows": rows}
-        return Response(HonestySerializer(told, context={"tenants": _tenants_seen(self)}).data)
+        seen = tenants_seen(self.principal)
+        return Response(HonestySerializer(told, context={"tenants": seen}).data)
 
 
-def _asked(request: Request, seen: Collection[str]) -> Asked:
-    targets = {
-        name: float(whole_number(request, name, int(getattr(Asked(), name)), (1, LONGEST_S)))
-        for name in _TARGETS
-    }
-    by = _one_of(request, "by", GROUPINGS, "workflow")
-    return Asked(by=by, key=request.query_params.get("workflow"), tenants=seen, **targets)
+def _asked(request: Request) -> Asked:
+    target, outage, recover = (
+        float(whole_number(request, name, int(getattr(Asked(), name)), (1, LONGEST_S)))
+        for name in TARGETS
+    )
+    return Asked(
+        by=_one_of(request, "by", GROUPINGS, "workflow"),
+        key=request.query_params.get("workflow"),
+        target_wait_s=target,
+        outage_s=outage,
+        recover_s=recover,
+    )
 
 
 def _one_of(request: Request, name: str, known: Collection[str], default: str) -> str:
@@ -117,17 +110,9 @@ def _one_of(request: Request, name: str, known: Collection[str], default: str) -
     return given
 
 
-def _tenants_seen(endpoint: Endpoint) -> dict[str, str]:
-    """Return the slugs, by id, of the tenants that the caller sees as a whole."""
-    within = reach(endpoint.principal, Permission.VIEW)
-    rows = (
-        Tenant.objects.all() if within.everywhere else Tenant.objects.filter(id__in=within.tenants)
-    )
-    return {str(key): slug for key, slug in rows.values_list("id", "slug")}
-
-
-def _told(found: PoolAhead, asked: Asked) -> dict[str, Any]:
-    few, mean, many = found.clear_s
+def _told(found: Foretold) -> dict[str, Any]:
+    ahead, asked = found.ahead, found.asked
+    few, mean, many = ahead.clear_s
     names = (
         "at",
         "history_at",
@@ -141,13 +126,15 @@ def _told(found: PoolAhead, asked: Asked) -> dict[str, Any]:
         "groups",
         "groups_left_out",
     )
-    targets = {name: getattr(asked, name) for name in _TARGETS}
+    targets = {name: getattr(asked, name) for name in TARGETS}
     units = ("units_now", "units", "units_high", "units_recover", "reserve")
-    return {name: getattr(found, name) for name in names} | {
-        "pool": found.pool.slug,
+    return {name: getattr(ahead, name) for name in names} | {
+        "pool": ahead.pool.slug,
         "clear_s": mean,
         "clear_s_low": few,
         "clear_s_high": many,
         "by": asked.by,
-        "advice": targets | {name: getattr(found.advice, name) for name in units},
+        "budgets": found.budgets,
+        "budgets_left_out": found.budgets_left_out,
+        "advice": targets | {name: getattr(ahead.advice, name) for name in units},
     }

@@ -19,7 +19,6 @@ from scheduling.api.endpoint import Endpoint
 from scheduling.api.levers import ReasonSerializer, asked, described
 from scheduling.api.problems import Problem, invalid, unavailable
 from scheduling.api.serializers import Shown
-from scheduling.api.submissions import uuid_or_none
 from scheduling.api.writes import write
 from scheduling.controls.jobs import (
     JobChange,
@@ -35,6 +34,7 @@ from scheduling.selectors.jobs import job_get, jobs_get
 from scheduling.selectors.policy import active_policy
 from scheduling.services.drafts import FieldError
 from scheduling.services.idempotency import Answer
+from tenants.ids import uuid_or_none
 from tenants.rbac import Permission, Principal, asking_levels, require
 
 MOST_JOBS = 1000

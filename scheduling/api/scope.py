@@ -3,8 +3,8 @@
 import uuid
 
 from scheduling.api.problems import invalid
-from scheduling.api.submissions import uuid_or_none
 from scheduling.services.drafts import FieldError
+from tenants.ids import uuid_or_none
 from tenants.models import Tenant, Workspace
 from tenants.rbac import (
     Hidden,

@@ -5,7 +5,6 @@ tenant (is there such a workflow, is the payload right for its kind) the service
 """
 
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from decimal import Decimal
@@ -21,6 +20,7 @@ from scheduling.services.drafts import (
     FieldError,
     Submission,
 )
+from tenants.ids import uuid_or_none
 
 LONGEST = {
     "workflow": 63,
@@ -263,14 +263,6 @@ def workspace_named(data: Json) -> str | None:
     if named is None or (isinstance(named, str) and 1 <= len(named) <= 200):
         return named
     raise WrongValue("Must be the id of a workspace, or its tenant/workspace name.")
-
-
-def uuid_or_none(text: str) -> uuid.UUID | None:
-    """Return the id that a text is, None when it is none."""
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return None
 
 
 def _unknown(name: str) -> str:
