@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from scheduling.cockpit import costs, health, reviews, views
+from scheduling.cockpit import costs, forecast, health, reviews, views
 
 urlpatterns = [
     path("", views.board, name="board"),
@@ -15,6 +15,7 @@ urlpatterns = [
     path("logout/", LogoutView.as_view(), name="logout"),
     path("costs/", costs.costs, name="costs"),
     path("costs/export/", costs.costs_export, name="costs-export"),
+    path("forecast/", forecast.forecast, name="forecast"),
     path("reviews/", reviews.reviews, name="reviews"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),

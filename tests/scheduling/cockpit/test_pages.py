@@ -96,7 +96,7 @@ def test_the_board_says_when_nothing_has_been_published(people: People) -> None:
 def test_pages_need_no_inline_script_or_style(people: People, publish: Publish) -> None:
     publish(mixed(6, ids=people.ids), 1)
     client = signed_in(people.olga)
-    for path in ("/", "/costs/", "/nothing-here/"):
+    for path in ("/", "/costs/", "/forecast/", "/nothing-here/"):
         answer = client.get(path)
         policy = answer["Content-Security-Policy"]
         assert "script-src 'self'" in policy
@@ -169,7 +169,9 @@ def test_readyz_tells_a_broker_that_is_away(
 
 
 def test_every_page_has_an_address_by_name() -> None:
-    names = ("board", "login", "logout", "costs", "costs-export", "healthz", "readyz")
+    names = (
+        "board", "login", "logout", "costs", "costs-export", "forecast", "healthz", "readyz",
+    )  # fmt: skip
     assert [reverse(name) for name in names] == [
-        "/", "/login/", "/logout/", "/costs/", "/costs/export/", "/healthz", "/readyz",
+        "/", "/login/", "/logout/", "/costs/", "/costs/export/", "/forecast/", "/healthz", "/readyz",
     ]  # fmt: skip
