@@ -1,10 +1,12 @@
 """Which levers a person's board offers. The API decides again when one is pulled."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from billing.core.terms import DIMENSIONS, SCOPES, WINDOWS
+from scheduling.core.types import ClassRule
 from scheduling.models import PolicyVersion
 from scheduling.selectors.policy import active_policy
 from tenants.models import Tenant, Workspace
@@ -39,10 +41,19 @@ def levers_of(user: AbstractBaseUser | AnonymousUser) -> dict[str, Any] | None:
     }
 
 
+def classes_in_order() -> list[str]:
+    """Return the names of the policy's classes, the first served first; none without a policy."""
+    return [rule.name for rule in _rules()]
+
+
 def _classes(principal: Principal) -> list[str]:
     """Return the policy's classes that the person may ask for anywhere, in their order."""
     levels = asking_levels_anywhere(principal)
+    return [rule.name for rule in _rules() if rule.asked_by in levels]
+
+
+def _rules() -> Sequence[ClassRule]:
     try:
-        return [rule.name for rule in active_policy().classes if rule.asked_by in levels]
+        return active_policy().classes
     except PolicyVersion.DoesNotExist:
-        return []
+        return ()

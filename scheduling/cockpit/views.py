@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduling.cockpit.board import Board, Viewer
-from scheduling.cockpit.levers import levers_of
+from scheduling.cockpit.levers import classes_in_order, levers_of
 from scheduling.cockpit.live import read_model
 from scheduling.cockpit.navigation import navigation
 from scheduling.cockpit.topics import Ask, Source, executors, order, shares, summary
@@ -39,6 +39,7 @@ def board(request: HttpRequest) -> HttpResponse:
         "pools": [one.header.slug for one in read_model.boards()],
         "all_seen": viewer.tenants is None,
         "levers": levers_of(request.user),
+        "classes": classes_in_order(),
         **navigation(principal_of_user(request.user)),
         "total": 0,
     }

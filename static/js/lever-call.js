@@ -11,6 +11,15 @@ export async function read(path) {
   return told(answer, "");
 }
 
+// What only asks, though by POST: nothing comes of a call that is lost.
+export async function ask(path, body) {
+  const headers = { "Content-Type": "application/json", "X-CSRFToken": one("[name=csrfmiddlewaretoken]").value };
+  const answer = await fetch(`/api/v1${path}`, { method: "POST", headers, body: JSON.stringify(body) }).catch(() => {
+    throw new Error(`${LOST} Try again.`);
+  });
+  return told(answer, "");
+}
+
 // Each call has a key of its own, so that a call repeated on the way acts once.
 export async function change(path, body, method = "POST") {
   const headers = { "Content-Type": "application/json", "X-CSRFToken": one("[name=csrfmiddlewaretoken]").value };
@@ -25,5 +34,6 @@ async function told(answer, after) {
   const body = await answer.json().catch(() => ({}));
   if (answer.ok) return body;
   const wrong = body.errors?.map((error) => `${error.field}: ${error.sentence}`).join(" ");
-  throw new Error(wrong || body.detail || `The server answered ${answer.status}${after}.`);
+  const fault = new Error(wrong || body.detail || `The server answered ${answer.status}${after}.`);
+  throw Object.assign(fault, { status: answer.status });
 }

@@ -4,6 +4,7 @@ import { h, one } from "./dom.js";
 import { clock, count, moment, now, plural, shortId, span } from "./format.js";
 import * as reasons from "./reasons.js";
 import * as tenants from "./tenants.js";
+import { WhatIf } from "./what-if.js";
 
 const ROOMY = matchMedia("(min-width: 1100px)");
 
@@ -17,6 +18,7 @@ export class Why {
     this.order = order;
     this.lanes = lanes;
     this.box = one("#why");
+    this.whatIf = new WhatIf(lanes.live);
     one("#why-close").addEventListener("click", () => this.box.close());
     this.box.addEventListener("close", () => this.#closed());
     this.box.addEventListener("keydown", (event) => event.key === "Escape" && this.box.close());
@@ -29,6 +31,7 @@ export class Why {
     this.#shown = "";
     this.#from = from;
     one("#why-lever")?.setAttribute("data-of", id);
+    this.whatIf.open(id);
     if (!this.box.open) {
       if (ROOMY.matches) this.box.show();
       else this.box.showModal();
@@ -52,6 +55,7 @@ export class Why {
     const key = JSON.stringify([row, bar, this.order.view?.total, Math.floor(now() / 15)]);
     if (key === this.#shown) return;
     this.#shown = key;
+    this.whatIf.offer(bar?.run ? null : row ?? bar);
     const known = row ?? (bar ? { ...this.#last, ...bar } : this.#last);
     one("#why-title").replaceChildren(known ? `Why ${shortId(this.#id)} ${bar?.run ? "runs" : "waits"}` : shortId(this.#id));
     one("#why-mark").replaceChildren(known?.ten ? tenants.mark(known.ten) : "");
