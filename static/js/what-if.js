@@ -2,7 +2,7 @@
 
 import { h, one, text } from "./dom.js";
 import { facts } from "./figures.js";
-import { clockSeconds, count, moment, now, plural, span } from "./format.js";
+import { clockSeconds, count, now, plural, soonest, span } from "./format.js";
 import { ask } from "./lever-call.js";
 
 const TITLES = {
@@ -90,8 +90,8 @@ function answer(title, found) {
       "dl",
       { class: "facts-grid" },
       fact("Place", place(found.place), was(place(before.place))),
-      fact("Starts", start(found), was(before.start === null ? "no start in sight" : moment(seconds(before.start)))),
-      fact("Finishes", found.finish === null ? "not known" : `${found.approximate ? "about " : ""}${moment(seconds(found.finish))}`),
+      fact("Starts", start(found), was(before.start === null ? "no start in sight" : soonest(seconds(before.start)))),
+      fact("Finishes", found.finish === null ? "not known" : `${found.approximate ? "about " : ""}${soonest(seconds(found.finish))}`),
       fact("Finish, 80% range", range(found)),
       fact("Moves", moved(found.sooner_s)),
       fact("Cost", plural(found.cost, "unit")),
@@ -107,12 +107,12 @@ const place = (number) => (number === null ? "none" : count(number));
 
 function start(found) {
   if (found.never_fits) return "never: it would not fit";
-  return found.start === null ? "no start in sight" : moment(seconds(found.start));
+  return found.start === null ? "no start in sight" : soonest(seconds(found.start));
 }
 
 function range(found) {
   if (found.finish_low === null || found.finish_high === null) return "not known";
-  return `${moment(seconds(found.finish_low))} to ${moment(seconds(found.finish_high))}`;
+  return `${soonest(seconds(found.finish_low))} to ${soonest(seconds(found.finish_high))}`;
 }
 
 function moved(sooner) {

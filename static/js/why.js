@@ -66,7 +66,7 @@ export class Why {
     if (bar?.run) return [answer(`It has been running since ${clock(bar.start)}${bar.ex ? ` on ${bar.ex}` : ""} and ${bar.late ? `is overdue since ${clock(bar.end)}` : `should end at ${clock(bar.end)}`}.`), runFacts(bar)];
     if (!row && bar) return [answer(`It should start at ${moment(bar.start)} and end at ${moment(bar.end)}. Scroll the fair order to it for its place.`), runFacts(bar)];
     if (!row) return [answer("It is no longer in the part of the order that is shown: it has started or ended, or the window has moved.")];
-    return [answer(placeWords(row), reasons.sentence(row.why)), facts(row, this.order.view.total), projection(row), turnWords(row)].filter(Boolean);
+    return [answer(placeWords(row), reasons.sentence(row.why)), facts(row, this.order.view), projection(row), turnWords(row)].filter(Boolean);
   }
 }
 
@@ -82,7 +82,9 @@ function placeWords(row) {
 
 const fact = (name, value, classes = false) => h("div", { class: classes }, h("dt", {}, name), h("dd", {}, value));
 
-function facts(row, total) {
+// Of a part of the order (one's own tenants', or a filter's) the length says nothing beside a place.
+function facts(row, view) {
+  const of = view.places ? "" : ` of ${count(view.total)}`;
   return h(
     "section",
     {},
@@ -90,7 +92,7 @@ function facts(row, total) {
     h(
       "dl",
       { class: "facts-grid" },
-      fact("Place", row.place === null ? "none" : `${count(row.place)} of ${count(total)}`),
+      fact("Place", row.place === null ? "none" : `${count(row.place)}${of}`),
       fact("Waiting since", `${moment(row.since)}, ${span(now() - row.since)}`),
       fact(row.ws ? "Tenant, workspace" : "Tenant", [tenants.of(row.ten).name, row.ws].filter(Boolean).join(", ")),
       fact("Workflow", row.wf),

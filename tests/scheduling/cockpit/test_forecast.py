@@ -110,7 +110,8 @@ def test_a_person_of_one_tenant_is_told_nothing_of_another(people: People) -> No
     assert people.ids["beta"] not in text
     assert "acme" in " ".join(page.words["groups"])
     assert "All together" in page.words["scores"]
-    assert not page.figures["ending"] + page.figures["lasting"], "a viewer sees no budget"
+    assert not page.figures["ending"] + page.figures["lasting"]
+    assert "There is no budget that you see." in text
     people.seat.delete()
     Membership.objects.create(
         user=people.vera, tenant=people.tenants["beta"], role="billing_viewer"
