@@ -21,7 +21,8 @@ from scheduling.core.states import LIVE_ATTEMPTS, AttemptState, JobState, Phase
 from scheduling.core.types import REVIEWS, Job, Memory, MemoryKey, Placement, Reason
 from scheduling.governor.config import PLENTY, Config, TenantFacts
 from scheduling.governor.durations import LAST_RUNS, Durations
-from scheduling.governor.rows import AttemptRow, JobRow, core_job, core_live, is_retry
+from scheduling.governor.moves import Gone, Moves
+from scheduling.governor.rows import AttemptRow, JobRow, core_again, core_job, core_live, is_retry
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
 from scheduling.selectors.limits import recent_dispatches
@@ -45,40 +46,6 @@ class FirstEta:
     finish: float
     low: float
     high: float
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """A job that waits no more: whose it was, and whether it could have started."""
-
-    tenant: str
-    startable: bool
-
-
-@dataclass(slots=True)
-class Moves:
-    """Which jobs of a pool began and ceased to wait since a full pass read them.
-
-    `gone` has those that ceased and were among the ones read, each with its tenant and whether it
-    could have started.
-    """
-
-    arrived: set[str] = field(default_factory=set)
-    gone: dict[str, Gone] = field(default_factory=dict)
-
-    def arrive(self, job_id: str) -> None:
-        """Note a job that waits now."""
-        self.arrived.add(job_id)
-
-    def leave(self, job_id: str, gone: Gone) -> None:
-        """Note a job that waits no more; one that came after the pass is in nobody's picture."""
-        if job_id not in self.arrived:
-            self.gone.setdefault(job_id, gone)
-
-    def followed_by(self, later: "Moves") -> dict[str, Gone]:
-        """Return all that is gone by now, `later` being what happened since a second pass began."""
-        more = {job: was for job, was in later.gone.items() if job not in self.arrived}
-        return self.gone | more
 
 
 @dataclass(slots=True)
@@ -119,19 +86,33 @@ class Book:
         for pool_id in self.config.pools:
             self.states[pool_id] = self._open(pool_id, memory.get(pool_id, {}))
 
-    def load(self, pairs: Iterable[tuple[JobRow, AttemptRow | None]], now: float) -> None:
-        """Put in every job that has not ended: the live ones first, then the waiting ones."""
+    def load(
+        self,
+        pairs: Iterable[tuple[JobRow, AttemptRow | None]],
+        now: float,
+        like: "Book | None" = None,
+    ) -> None:
+        """Put in every job that has not ended: the live ones first, then the waiting ones.
+
+        What a book `like` it made of the same rows under other settings is taken where it is right.
+        """
         waiting: dict[str, list[Job]] = {}
         for row, attempt in pairs:
             self.rows[row.id] = row
             if row.state == JobState.RUNNING and attempt and attempt.state in LIVE_ATTEMPTS:
                 self._start(row, attempt)
             elif row.state == JobState.QUEUED and not row.paused:
-                waiting.setdefault(row.pool, []).append(self.core(row, attempt))
+                made = None if like is None else like.waiting(row)
+                waiting.setdefault(row.pool, []).append(self.core(row, attempt, made))
             else:
                 self.parked[row.id] = parked_reason(row)
         for pool_id, rows in waiting.items():
             self.states[pool_id].load(rows, now)
+
+    def waiting(self, row: JobRow) -> Job | None:
+        """Return the job of a row that waits in its pool's order, or None."""
+        state = self.states.get(row.pool)
+        return None if state is None else state.order.get(row.id)
 
     def apply(self, row: JobRow, attempt: AttemptRow | None) -> None:
         """Bring the state of one changed job in line with its row."""
@@ -230,10 +211,9 @@ class Book:
         """Return the expected seconds: the mean of past runs, else what was given."""
         if row.phase == Phase.REVIEW:
             return REVIEW_S
-        learned = self.durations.expected(row.tenant, row.workflow)
         if row.expected_s and not self.durations.knows(row.workflow):
             return row.expected_s
-        return learned
+        return self.durations.expected(row.tenant, row.workflow)
 
     def _open(self, pool_id: str, memory: Mapping[MemoryKey, Memory]) -> PoolState:
         config = self.config
@@ -279,16 +259,17 @@ class Book:
                 }
                 state.recost(known.tenant, workflow, known.cost, fixed=fixed)
 
-    def core(self, row: JobRow, attempt: AttemptRow | None = None) -> Job:
-        """Return the job, with its last attempt, as the core sees it under the present settings."""
-        policy = self.config.policy
-        job = core_job(
-            row,
-            policy,
-            cost=self.cost_of(row),
-            expected_s=self.expected(row),
-            retry=is_retry(row, attempt),
-        )
+    def core(self, row: JobRow, attempt: AttemptRow | None = None, made: Job | None = None) -> Job:
+        """Return the job, with its last attempt, as the core sees it under the present settings.
+
+        `made` is what was made of the row and attempt under other settings.
+        """
+        policy, cost, expected_s = self.config.policy, self.cost_of(row), self.expected(row)
+        if made is None:
+            retry = is_retry(row, attempt)
+            job = core_job(row, policy, cost=cost, expected_s=expected_s, retry=retry)
+        else:
+            job = core_again(made, row, policy, cost=cost, expected_s=expected_s)
         return standing(self.queue, policy, job)
 
     def _set_rates(self) -> None:

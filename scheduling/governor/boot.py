@@ -44,14 +44,19 @@ def book_load(epoch: int, now: float) -> Book:
     return book
 
 
-def book_of(config: Config, durations: Durations, kept: Kept, now: float) -> Book:
-    """Build the memory of a leader under a configuration from what the rows say."""
+def book_of(
+    config: Config, durations: Durations, kept: Kept, now: float, like: Book | None = None
+) -> Book:
+    """Build the memory of a leader under a configuration from what the rows say.
+
+    `like` is one of the same rows under other settings, whose jobs are taken where they are right.
+    """
     book = Book(config, durations, queue_policy())
     book.open_pools(kept.memory)
     for job, attempt in kept.corrections:
         if attempt is not None:
             book.correct(job, attempt)
-    book.load(kept.jobs, now)
+    book.load(kept.jobs, now, like)
     return book
 
 

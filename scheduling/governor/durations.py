@@ -32,6 +32,7 @@ class Durations:
     given: Mapping[str, float] = field(default_factory=dict)
     _runs: dict[str, deque[float]] = field(default_factory=dict)
     _workflows: set[str] = field(default_factory=set)
+    _means: dict[str, float] = field(default_factory=dict)
 
     def load(self, tenants: Collection[str] | None = None) -> None:
         """Read the last runs of every workflow, or of those of some tenants."""
@@ -51,6 +52,7 @@ class Durations:
         for key in (workflow, tenant):
             runs = self._runs.setdefault(key, deque(maxlen=LAST_RUNS))
             runs.append(max(0.0, seconds))
+            self._means.pop(key, None)
 
     def expected(self, tenant: str, workflow: str) -> float:
         """Return the expected seconds of a run, always above 0."""
@@ -68,5 +70,7 @@ class Durations:
         return {workflow: mean for workflow, mean in means.items() if mean is not None}
 
     def _mean(self, key: str) -> float | None:
-        runs = self._runs.get(key)
-        return max(0.001, sum(runs) / len(runs)) if runs else None
+        mean = self._means.get(key)
+        if mean is None and (runs := self._runs.get(key)):
+            mean = self._means[key] = max(0.001, sum(runs) / len(runs))
+        return mean

@@ -24,7 +24,8 @@ import msgspec
 import redis
 
 from scheduling.events import TickPublisher, valkey_client, valkey_client_new
-from scheduling.governor.book import Book, FirstEta, Gone, Moves
+from scheduling.governor.book import Book, FirstEta
+from scheduling.governor.moves import Gone, Moves
 from scheduling.governor.view import NewEta, Stamp, build, freshened
 from scheduling.snapshot import Header, write_header, write_rows
 

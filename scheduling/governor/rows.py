@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from scheduling.core.policy.settings import Policy, charge_of
 from scheduling.core.states import AttemptState, Phase
@@ -26,8 +28,7 @@ FAILED = (AttemptState.ERROR, AttemptState.INTERRUPTED)
 """How an attempt has ended that may be its provider's fault."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobRow:
+class JobRow(Struct, frozen=True):
     """The columns of `statements.JOB_COLUMNS`, in their order; `model` is the one in force."""
 
     id: str
@@ -63,8 +64,7 @@ class JobRow:
     phase: str = Phase.WORK
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptRow:
+class AttemptRow(Struct, frozen=True):
     """The columns of `statements.ATTEMPT_COLUMNS`, in their order."""
 
     id: str
@@ -89,7 +89,27 @@ class AttemptRow:
 
 LAST_SEQ = 2**63 - 1
 """Behind every arrival number that a row has."""
-_JOB_WIDTH = len(JobRow.__slots__)
+_JOB_WIDTH = len(JobRow.__struct_fields__)
+_SHARED = frozenset(
+    (
+        "pool",
+        "tenant",
+        "workspace",
+        "workflow",
+        "kind",
+        "job_class",
+        "state",
+        "reason",
+        "model",
+        "region",
+        "data_class",
+        "compute_class",
+        "submitted_by",
+        "changed",
+        "phase",
+    )
+)
+_SHARED_AT = tuple(at for at, name in enumerate(JobRow.__struct_fields__) if name in _SHARED)
 
 
 def job_row(values: Sequence[Any]) -> JobRow:
@@ -97,10 +117,10 @@ def job_row(values: Sequence[Any]) -> JobRow:
 
     Names that many jobs share are kept once: 100,000 jobs would hold a million copies of them.
     """
-    shared: list[Any] = [
-        sys.intern(value) if type(value) is str else value for value in values[:_JOB_WIDTH]
-    ]
-    return JobRow(*shared)
+    columns = list(values[:_JOB_WIDTH])
+    for at in _SHARED_AT:
+        columns[at] = sys.intern(columns[at])
+    return JobRow(*columns)
 
 
 def newcomer(job: JobModel, now: float) -> JobRow:
@@ -163,8 +183,13 @@ def _limits(tenant: str, workspace: str, workflow: str, user: str) -> tuple[Limi
 
 def shared_of(row: JobRow) -> tuple[LimitKey, ...]:
     """Return the keys of shared limits that the job counts under wherever it runs."""
-    pool = ("pool", row.pool)
-    return (GLOBAL, pool, *(("key", key) for key in dict.fromkeys(row.keys)))
+    every = _shared(row.pool)
+    return (*every, *(("key", key) for key in dict.fromkeys(row.keys))) if row.keys else every
+
+
+@lru_cache(maxsize=1_024)
+def _shared(pool: str) -> tuple[LimitKey, ...]:
+    return GLOBAL, ("pool", pool)
 
 
 def is_by_worker(row: JobRow) -> bool:
@@ -187,22 +212,15 @@ def core_job(
     """Return the waiting job as the core sees it; an unknown class falls to the default one."""
     if row.phase == Phase.REVIEW:
         return _core_review(row, expected_s)
-    known = policy.class_named(row.job_class)
     return Job(
         id=row.id,
         seq=row.seq,
         tenant=row.tenant,
         workspace=row.workspace,
         submitted_at=row.submitted_at,
-        class_name=row.job_class if known else policy.default_class,
+        class_name=_class(row, policy),
         cost=cost,
-        charge=charge_of(
-            policy,
-            cost=cost,
-            expected_s=expected_s,
-            input_tokens=row.input_tokens,
-            output_tokens=row.output_tokens,
-        ),
+        charge=_charge(row, policy, cost, expected_s),
         expected_s=expected_s,
         deadline=row.deadline,
         limits=limits_of(row),
@@ -219,6 +237,44 @@ def core_job(
         by_worker=is_by_worker(row),
         retry=retry,
         places=frozenset(row.places),
+    )
+
+
+def core_again(job: Job, row: JobRow, policy: Policy, *, cost: int, expected_s: float) -> Job:
+    """Return the waiting `job`, made of the same row under other settings, as it is under these.
+
+    Most are the same under both, and are kept once.
+    """
+    if row.phase == Phase.REVIEW:
+        return _core_review(row, expected_s)
+    class_name, charge = _class(row, policy), _charge(row, policy, cost, expected_s)
+    now = class_name, cost, charge, expected_s, row.deadline
+    if now == (job.class_name, job.cost, job.charge, job.expected_s, job.deadline):
+        return job
+    return replace(
+        job,
+        class_name=class_name,
+        cost=cost,
+        charge=charge,
+        expected_s=expected_s,
+        deadline=row.deadline,
+    )
+
+
+def _class(row: JobRow, policy: Policy) -> str:
+    for rule in policy.classes:  # a loop: a trial asks it twice of every job
+        if rule.name == row.job_class:
+            return row.job_class
+    return policy.default_class
+
+
+def _charge(row: JobRow, policy: Policy, cost: int, expected_s: float) -> int:
+    return charge_of(
+        policy,
+        cost=cost,
+        expected_s=expected_s,
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
     )
 
 

@@ -23,8 +23,8 @@ from scheduling.core.eta.trial import WINDOW_S, Pair, compare
 from scheduling.core.policy.document import policy_from_dict
 from scheduling.core.policy.settings import Policy
 from scheduling.core.policy.state import PoolState
-from scheduling.governor.book import given_seconds
-from scheduling.governor.boot import Kept, book_of, kept_load
+from scheduling.governor.book import Book, given_seconds
+from scheduling.governor.boot import book_of, kept_load
 from scheduling.governor.config import Config, config_load
 from scheduling.governor.durations import Durations
 from scheduling.governor.glance import FRESH_S, take_slots
@@ -63,9 +63,10 @@ def _played(trial: PolicyTrial, client: redis.Redis, now: float) -> Played:
     other = _under(draft, active, now)
     durations = Durations(active.policy.default_expected_s, given_seconds(active))
     durations.load()
-    before = _runs(active, durations, kept, now)
+    in_force = book_of(active, durations, kept, now)
+    before = _runs(in_force, now)
     assumed = replace(durations, default=other.policy.default_expected_s)
-    after = _runs(other, assumed, kept, now)
+    after = _runs(book_of(other, assumed, kept, now, like=in_force), now)
     pairs = {pool: (before[pool], after[pool]) for pool in before}
     names = Names.of(active, now)
     whole = (joined(list(before.values())), joined(list(after.values()))) if pairs else None
@@ -75,10 +76,12 @@ def _played(trial: PolicyTrial, client: redis.Redis, now: float) -> Played:
     def told(pair: Pair) -> dict[str, Any]:
         return compared(compare(pair, weights=weights, spend=spend), pair, names)
 
+    pools = {active.pool_slugs[pool]: told(pair) for pool, pair in pairs.items()}
+    alone = next(iter(pools.values())) if len(pools) == 1 else None
     result = {
         "changes": changes(active.policy, other.policy),
-        "all": told(whole) if whole else None,
-        "pools": {active.pool_slugs[pool]: told(pair) for pool, pair in pairs.items()},
+        "all": alone or (told(whole) if whole else None),
+        "pools": pools,
     }
     return Played(against=active.policy.number, result=result)
 
@@ -101,10 +104,9 @@ def _under(policy: Policy, active: Config, now: float) -> Config:
     return replace(active, policy=read.policy, base_caps=read.base_caps, caps=read.caps)
 
 
-def _runs(config: Config, durations: Durations, kept: Kept, now: float) -> dict[str, Run]:
-    """Forecast every pool that anything waits or runs in, under these settings."""
-    book = book_of(config, durations, kept, now)
-    measured = durations.measured()
+def _runs(book: Book, now: float) -> dict[str, Run]:
+    """Forecast every pool that anything waits or runs in."""
+    measured = book.durations.measured()
     return {
         pool: _run(state, now, measured) for pool, state in book.states.items() if _is_used(state)
     }

@@ -26,8 +26,9 @@ from scheduling.core.order.full import columns_of, full_order
 from scheduling.core.policy.cycle import waits
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import REVIEWS, Executor, Job, Live, Reason
-from scheduling.governor.book import Book, Gone
+from scheduling.governor.book import Book
 from scheduling.governor.config import Config
+from scheduling.governor.moves import Gone
 from scheduling.governor.view_rows import Index, KeptOut, columns_filled
 from scheduling.snapshot import ExecutorRow, Header, Rows, RunningRow, TenantRow
 

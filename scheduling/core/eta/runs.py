@@ -6,8 +6,10 @@ it (what the fair order counts), and the units held times the seconds held in it
 see). Percentiles are by nearest rank: the smallest value that at least so many percent do not pass.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from math import ceil, nan
 from operator import attrgetter
 from typing import TypeAlias
@@ -71,12 +73,12 @@ class Run:
 
     def late(self) -> Bools:
         """Tell of each row whether it is done after its deadline."""
-        deadlines = _floats(
-            (nan if one.deadline is None else one.deadline for one in self.jobs), len(self.jobs)
-        )
-        return self.finishes > deadlines
+        deadlines = map(_DEADLINE, self.jobs)
+        column = _floats((nan if one is None else one for one in deadlines), len(self.jobs))
+        return self.finishes > column
 
 
+_DEADLINE = attrgetter("deadline")
 _SUBMITTED_AT, _CHARGE, _COST = attrgetter("submitted_at"), attrgetter("charge"), attrgetter("cost")
 
 
@@ -108,6 +110,8 @@ def _jobs(state: PoolState, found: Forecast) -> list[Job]:
 
 def joined(runs: Sequence[Run]) -> Run:
     """Return the runs of several pools as one; places stay those of each pool."""
+    if len(runs) == 1:
+        return runs[0]
     tenants: dict[str, float] = {}
     for run in runs:
         for tenant, at in run.tenants.items():
@@ -126,10 +130,8 @@ def joined(runs: Sequence[Run]) -> Run:
 
 def grouped(names: Sequence[str]) -> dict[str, Ints]:
     """Return the rows of each name, in their order."""
-    numbers: dict[str, int] = {}
-    column = np.fromiter(
-        (numbers.setdefault(one, len(numbers)) for one in names), np.int64, len(names)
-    )
+    numbers: defaultdict[str, int] = defaultdict(count().__next__)
+    column = np.fromiter(map(numbers.__getitem__, names), np.int64, len(names))
     order = np.argsort(column, kind="stable")
     cuts = np.cumsum(np.bincount(column, minlength=len(numbers)))[:-1]
     return dict(zip(numbers, np.split(order, cuts), strict=True)) if numbers else {}

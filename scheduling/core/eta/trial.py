@@ -11,27 +11,30 @@ of a run is Jain's index of charge by weight over the tenants that wait through 
 both runs; others are served less because they ask for less.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import count, repeat
 from math import inf
 from operator import attrgetter
 from typing import TypeAlias
 
 import numpy as np
 
-from scheduling.core.eta.runs import Bools, Floats, Ints, Run, jain, mean_and_p95
+from scheduling.core.eta.runs import Bools, Floats, Groups, Ints, Run, jain, mean_and_p95
 from scheduling.core.types import Job
 
 WINDOW_S = 3600.0
 SLACK_S = 0.5
 """A start that moves by less is told as unmoved."""
 MOVERS_MOST = 20
-_TENANT, _CLASS = attrgetter("tenant"), attrgetter("class_name")
+_ID, _TENANT, _CLASS = attrgetter("id"), attrgetter("tenant"), attrgetter("class_name")
 _NONE: Ints = np.empty(0, dtype=np.int64)
 
 Pair: TypeAlias = tuple[Run, Run]
 """The run under the policy in force, and the run under the other."""
+Clear: TypeAlias = Mapping[str, float]
+"""When each tenant is clear."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +126,12 @@ def compare(
     `weights` are those of the tenants, `spend` what each job has reserved (USD), by id.
     """
     before, after = pair
-    until = _until(pair)
-    told = _Measured.of(before, until, spend), _Measured.of(after, until, spend)
+    tenants = before.by(_TENANT), after.by(_TENANT)
+    until = _until(pair, tenants)
+    told = (
+        _Measured.of(before, tenants[0], until, spend),
+        _Measured.of(after, tenants[1], until, spend),
+    )
     common = _common(pair)
     by_s = after.starts[common[1]] - before.starts[common[0]]
     return Comparison(
@@ -139,22 +146,23 @@ def compare(
         missed=_missed(pair, common),
         fairness=_fairness(told, weights),
         everything=Beside(name="", before=told[0].all(), after=told[1].all()),
-        tenants=_each(told, _TENANT),
-        classes=_each(told, _CLASS),
+        tenants=_each(told, tenants, clear=(before.tenants, after.tenants)),
+        classes=_each(told, (before.by(_CLASS), after.by(_CLASS))),
     )
 
 
-def _until(pair: Pair) -> float:
+def _until(pair: Pair, tenants: tuple[Groups, Groups]) -> float:
     """Return where the window ends."""
     now = pair[0].now
     clear = [at for run in pair for at in run.tenants.values() if at > now]
-    ends = [at for run in pair for at in _out_of_work(run) if at > now]
+    sides = zip(pair, tenants, strict=True)
+    ends = [at for run, groups in sides for at in _out_of_work(run, groups) if at > now]
     return min(now + WINDOW_S, min(ends, default=max(clear, default=inf)))
 
 
-def _out_of_work(run: Run) -> list[float]:
+def _out_of_work(run: Run, groups: Groups) -> list[float]:
     """Return when each tenant with half the average work or more has its last start."""
-    groups, work = run.by(_TENANT), run.cost_s(inf)
+    work = run.cost_s(inf)
     works = {name: float(work[rows].sum()) for name, rows in groups.items()}
     least = sum(works.values()) / max(1, len(works)) / 2
     return [float(run.starts[rows].max()) for name, rows in groups.items() if works[name] >= least]
@@ -165,24 +173,32 @@ class _Measured:
     """A run's columns over the window: what each row is served, and what it has reserved."""
 
     run: Run
+    tenants: Groups
     until: float
     waits: Floats
     charge: Floats
     cost_s: Floats
+    wholes: tuple[float, float]
+    """All that is charged, and all that is held."""
     spend: Mapping[int, Decimal]
 
     @classmethod
-    def of(cls, run: Run, until: float, spend: Mapping[str, Decimal]) -> "_Measured":
+    def of(
+        cls, run: Run, tenants: Groups, until: float, spend: Mapping[str, Decimal]
+    ) -> "_Measured":
         """Measure a run; a spend that is nought is left out."""
-        starting = run.starts < until
-        hour = np.flatnonzero(run.starts < run.now + WINDOW_S).tolist()
+        charge = np.where(run.starts < until, run.charges(), 0.0)
+        cost_s = run.cost_s(until)
+        hour = np.flatnonzero(run.starts < run.now + WINDOW_S).tolist() if spend else []
         reserved = ((row, spend.get(run.jobs[row].id)) for row in hour)
         return cls(
             run,
+            tenants,
             until,
             run.waits(),
-            np.where(starting, run.charges(), 0.0),
-            run.cost_s(until),
+            charge,
+            cost_s,
+            (float(charge.sum()), float(cost_s.sum())),
             {row: amount for row, amount in reserved if amount},
         )
 
@@ -190,15 +206,16 @@ class _Measured:
         """Return what these rows are given."""
         waits = mean_and_p95(self.waits[rows])
         charge, cost_s = float(self.charge[rows].sum()), float(self.cost_s[rows].sum())
-        spend = (self.spend[row] for row in rows.tolist() if row in self.spend)
+        mine = rows.tolist() if self.spend else []
+        spend = (self.spend[row] for row in mine if row in self.spend)
         return Part(
             jobs=len(rows),
             mean_wait_s=waits[0] if waits else None,
             p95_wait_s=waits[1] if waits else None,
             charge=charge,
-            charge_share=_share(charge, float(self.charge.sum())),
+            charge_share=_share(charge, self.wholes[0]),
             cost_s=cost_s,
-            cost_share=_share(cost_s, float(self.cost_s.sum())),
+            cost_share=_share(cost_s, self.wholes[1]),
             spend=sum(spend, Decimal(0)),
             clear_at=clear_at,
         )
@@ -212,10 +229,14 @@ def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
-def _each(told: tuple[_Measured, _Measured], name: Callable[[Job], str]) -> tuple[Beside, ...]:
+def _each(
+    told: tuple[_Measured, _Measured],
+    groups: tuple[Groups, Groups],
+    *,
+    clear: tuple[Clear, Clear] = ({}, {}),
+) -> tuple[Beside, ...]:
     """Return each group in both runs, by name."""
-    before, after = (one.run.by(name) for one in told)
-    clear = [one.run.tenants if name is _TENANT else {} for one in told]
+    before, after = groups
     return tuple(
         Beside(
             name=group,
@@ -229,8 +250,9 @@ def _each(told: tuple[_Measured, _Measured], name: Callable[[Job], str]) -> tupl
 def _common(pair: Pair) -> tuple[Ints, Ints]:
     """Return the rows, in each run, of the jobs that have a start in both."""
     before, after = pair
-    at = {job.id: row for row, job in enumerate(after.jobs)}
-    other = np.fromiter((at.get(job.id, -1) for job in before.jobs), np.int64, len(before.jobs))
+    at = dict(zip(map(_ID, after.jobs), count()))
+    found = map(at.get, map(_ID, before.jobs), repeat(-1))
+    other = np.fromiter(found, np.int64, len(before.jobs))
     rows = np.flatnonzero(other >= 0)
     return rows, other[rows]
 
@@ -281,14 +303,15 @@ def _missed(pair: Pair, common: tuple[Ints, Ints]) -> Missed:
 def _fairness(
     told: tuple[_Measured, _Measured], weights: Mapping[str, int]
 ) -> tuple[float | None, float | None]:
-    groups = [one.run.by(_TENANT) for one in told]
     waiting = [
-        {name for name, rows in each.items() if one.run.starts[rows].max() >= one.until}
-        for one, each in zip(told, groups, strict=True)
+        {name for name, rows in one.tenants.items() if one.run.starts[rows].max() >= one.until}
+        for one in told
     ]
     always = waiting[0] & waiting[1] & weights.keys()
     before, after = (
-        jain([float(one.charge[each[name]].sum()) / weights[name] for name in sorted(always)])
-        for one, each in zip(told, groups, strict=True)
+        jain(
+            [float(one.charge[one.tenants[name]].sum()) / weights[name] for name in sorted(always)]
+        )
+        for one in told
     )
     return before, after

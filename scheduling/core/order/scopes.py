@@ -6,13 +6,9 @@ at least one reason stands against it, and a scope is shut while at least one of
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 from scheduling.core.types import UNLIMITED, Job, LimitKey
-
-if TYPE_CHECKING:
-    from scheduling.core.order.aging import Climb
-    from scheduling.core.order.lines import Subline
 
 IDLE_MOST = 64
 """Scopes without jobs are kept for the next job, up to so many or as many as have jobs."""
@@ -27,8 +23,8 @@ def identity(job: Job) -> Identity:
 class Scope:
     """One set of keys: `shut` counts the blocked ones, `size` the jobs.
 
-    `sublines` are its jobs' places by the class in which they stand, `by_age` those in their
-    tenant's line by age, by their own class.
+    For `waiting`: its `sublines` by the class in which jobs stand, and `by_age`, by the own class of
+    the jobs: their tenant's climb with their subline there.
     """
 
     __slots__ = ("by_age", "identity", "keys", "shut", "size", "sublines")
@@ -40,8 +36,8 @@ class Scope:
         self.keys: frozenset[LimitKey] = frozenset(() if limits == UNLIMITED else own)
         self.shut = 0
         self.size = 0
-        self.sublines: dict[str, Subline] = {}
-        self.by_age: dict[str, tuple[Climb, Subline]] = {}
+        self.sublines: dict[str, Any] = {}
+        self.by_age: dict[str, tuple[Any, Any]] = {}
 
 
 class Scopes:

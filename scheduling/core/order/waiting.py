@@ -95,7 +95,7 @@ class Waiting:
         return ValueError(f"job {job.id}: {job.class_name!r} is no class of {', '.join(classes)}")
 
     def _subline(self, scope: Scope, class_name: str) -> Subline:
-        subline = scope.sublines.get(class_name)
+        subline: Subline | None = scope.sublines.get(class_name)
         if subline is None:
             tenant, workspace, _ = scope.identity
             subline = Subline(self._tree.line(class_name, tenant, workspace), scope)
@@ -103,7 +103,7 @@ class Waiting:
         return subline
 
     def _age_line(self, scope: Scope, own_class: str) -> tuple[Climb, Subline]:
-        found = scope.by_age.get(own_class)
+        found: tuple[Climb, Subline] | None = scope.by_age.get(own_class)
         if found is None:
             climb = self._climb(scope.identity[0], own_class)
             found = scope.by_age[own_class] = climb, Subline(climb.line, scope)
