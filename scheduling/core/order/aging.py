@@ -110,8 +110,12 @@ class Aging:
 
     def _climb(self, climb: Climb, now: float) -> list[tuple[Job, str]]:
         """Set who has climbed at `now`, and when to look again."""
-        aged: dict[str, tuple[Job, str]] = {}
         climb.scheduled = inf
+        due = self._oldest_due(climb)
+        if due > now and not climb.aged:
+            self._look(climb, due)
+            return []
+        aged: dict[str, tuple[Job, str]] = {}
         for job, _ in islice(climb.line.walk(), self._limit):
             level, due = self._level(climb.since(job), now, len(climb.rungs))
             self._look(climb, due)
@@ -123,6 +127,11 @@ class Aging:
         moves += [move for key, move in aged.items() if climb.aged.get(key) != move]
         climb.aged = aged
         return moves
+
+    def _oldest_due(self, climb: Climb) -> float:
+        """When the first of those who have not climbed does; infinity: there is none."""
+        oldest = climb.line.first()
+        return inf if oldest is None else climb.since(oldest) + self._after
 
     def _level(self, since: float, now: float, top: int) -> tuple[int, float]:
         """How many rungs a job has climbed at `now`, and when it climbs the next."""

@@ -18,31 +18,22 @@ from collections.abc import Iterator, Sequence
 from scheduling.core.order.heads import Heads, Key, Source, Step
 from scheduling.core.order.lines import Above, Line
 from scheduling.core.order.memory import Memories, Share, step
-from scheduling.core.types import ClassRule, Job, MemoryKey
+from scheduling.core.types import ClassRule, MemoryKey
 
 
 class Fair:
     """The merge of branches; `share` holds what it remembers of itself (here: `top`)."""
 
-    __slots__ = ("_heads", "above", "share")
+    __slots__ = ("above", "heads", "share")
 
     def __init__(self, share: Share) -> None:
         self.share = share
         self.above: Above | None = None
-        self._heads = Heads()
-
-    def has_jobs(self) -> bool:
-        """Whether any job stands in it."""
-        return self._heads.live > 0
-
-    def first(self) -> Job | None:
-        """The head, or None."""
-        branch: Branch | None = self._heads.first()
-        return None if branch is None else branch.job
+        self.heads = Heads()
 
     def head(self) -> Step | None:
         """The first step of a walk, or None."""
-        branch: Branch | None = self._heads.first()
+        branch: Branch | None = self.heads.first()
         if branch is None:
             return None
         head = branch.below.head()
@@ -50,19 +41,19 @@ class Fair:
 
     def walk(self) -> Iterator[Step]:
         """All jobs in order."""
-        return self._heads.walk()
+        return self.heads.walk()
 
     def settle(self, branch: "Branch") -> bool:
         """Note the head of `branch` as it is now; lift it if it has just become backlogged.
 
         Say whether its key changed.
         """
-        job, share = branch.below.first(), branch.share
-        if job is not None:
+        source, share = branch.below.heads.first(), branch.share
+        if source is not None:
             if not share.backlogged:
                 share.begin(self.share.top)
-            return self._heads.put(branch, job, share.turn)
-        if not self._heads.drop(branch):
+            return self.heads.put(branch, source.job, share.turn)
+        if not self.heads.drop(branch):
             return False
         share.rest()
         return True

@@ -37,13 +37,13 @@ class Above(Protocol):
 class Line:
     """Jobs in order: by deadline if told, then submitted_at, then seq."""
 
-    __slots__ = ("_heads", "above", "class_name", "deadlines")
+    __slots__ = ("above", "class_name", "deadlines", "heads")
 
     def __init__(self, class_name: str, *, deadlines: bool = False) -> None:
         self.class_name = class_name
         self.deadlines = deadlines
         self.above: Above | None = None
-        self._heads = Heads()
+        self.heads = Heads()
 
     def item(self, job: Job) -> Item:
         """The job with its sort key."""
@@ -52,13 +52,9 @@ class Line:
             first = inf if job.deadline is None else job.deadline
         return first, job.submitted_at, job.seq, job
 
-    def has_jobs(self) -> bool:
-        """Whether any job stands in it."""
-        return self._heads.live > 0
-
     def first(self) -> Job | None:
         """The head, or None."""
-        subline: Subline | None = self._heads.first()
+        subline: Subline | None = self.heads.first()
         return None if subline is None else subline.job
 
     def head(self) -> Step | None:
@@ -68,14 +64,14 @@ class Line:
 
     def walk(self) -> Iterator[Step]:
         """All jobs of open sublines in order."""
-        return self._heads.walk()
+        return self.heads.walk()
 
     def settle(self, subline: "Subline") -> bool:
         """Note the head of `subline` as it is now; say whether it changed."""
         if subline.scope.shut or not subline.items:
-            return self._heads.drop(subline)
+            return self.heads.drop(subline)
         item: Item = subline.items[0]
-        return self._heads.put(subline, item[3], item[0])
+        return self.heads.put(subline, item[3], item[0])
 
     def refresh(self, subline: "Subline") -> None:
         """Note the head of `subline`, and tell the level above when it changed."""
@@ -113,7 +109,7 @@ class Subline(Source):
 
     def drop(self, job: Job) -> None:
         """Take a job out, with a `climb` to follow."""
-        if self.job is job:
+        if self.job is job or self.items[0][3] is job:
             self.items.pop(0)
         else:
             self.items.remove(self.line.item(job))

@@ -174,7 +174,7 @@ class Order:
 
     def has_startable(self, class_name: str) -> bool:
         """Tell whether any job of a class could start."""
-        return self._tree.roots[class_name].has_jobs()
+        return self._tree.roots[class_name].heads.live > 0
 
     def head(self, class_name: str) -> Spot | None:
         """The first job of a class."""

@@ -206,10 +206,13 @@ class Waiting:
     def _move(self, moves: list[tuple[Job, str]]) -> bool:
         """Let jobs stand elsewhere: first in, then out, so that no line is idle in between."""
         left = [(job, self._stands[job.id]) for job, _ in moves]
+        into: defaultdict[Subline, list[Job]] = defaultdict(list)
         for job, class_name in moves:
             subline = self._subline(self._stands[job.id].scope, class_name)
             self._stands[job.id] = subline
-            subline.add(job)
+            into[subline].append(job)
+        for subline, jobs in into.items():
+            subline.add_all(jobs)
         for job, subline in left:
             subline.drop(job)
         for subline in dict.fromkeys(subline for _, subline in left):
