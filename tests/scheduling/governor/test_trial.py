@@ -1,6 +1,7 @@
 """A trial builds two memories from the rows as a leader would, and changes nothing."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,8 +9,11 @@ import pytest
 from scheduling.controls.policies import policy_draft, policy_publish
 from scheduling.controls.pools import pool_dial
 from scheduling.controls.trials import policy_simulate
+from scheduling.core.policy.document import policy_from_dict
 from scheduling.events import valkey_client
-from scheduling.governor.boot import book_load
+from scheduling.governor.boot import book_load, book_of, kept_load
+from scheduling.governor.config import config_load
+from scheduling.governor.durations import Durations
 from scheduling.governor.trial import trial_play
 from scheduling.management.commands.policy_trial import trial_run
 from scheduling.models import Attempt, Job, JobEvent, PolicyTrial, PolicyVersion
@@ -140,3 +144,27 @@ def test_the_leader_sends_a_trial_that_was_asked_for_on_its_way(backlog):
     assert "scheduling.trials_run" not in backlog.control
     backlog.leader._try_policies()
     assert backlog.control[-1] == "scheduling.trials_run"
+
+
+def test_jobs_made_under_the_policy_in_force_are_made_over_as_the_draft_has_them(backlog, pool):
+    acme = make_tenant("acme", pool, cost=3)
+    submit(acme, 2, job_class="batch")
+    kept, now = kept_load(), time.time()
+    config = config_load(now=now)
+    durations = Durations(config.policy.default_expected_s)
+    first = book_of(config, durations, kept, now)
+    for body in (
+        {},
+        {"share_by": "turns"},
+        {"share_by": "cost_time", "default_expected_s": 77},
+        {"classes": [{"name": "normal"}]},
+    ):
+        policy = policy_from_dict(body)
+        other = config_load(now=now, policy=policy)
+        assumed = replace(durations, default=policy.default_expected_s)
+        (state,) = book_of(other, assumed, kept, now, like=first).states.values()
+        (anew,) = book_of(other, assumed, kept, now).states.values()
+        assert dict(state.order.jobs) == dict(anew.order.jobs)
+        assert list(state.order.walk_all()) == list(anew.order.walk_all())
+        same = sum(first.waiting(row) is state.order.get(row.id) for row, _ in kept.jobs)
+        assert (same == len(kept.jobs)) is (body == {})
