@@ -64,9 +64,10 @@ class Share:
             self.take(delta)
 
     def begin(self, top: int) -> None:
-        """Become backlogged: no lower than `top`, the highest turn placed from the lines beside."""
-        if self.backlogged:
-            return
+        """Become backlogged: no lower than `top`, the highest turn placed from the lines beside.
+
+        Not to be told of a line that is backlogged.
+        """
         self.backlogged = True
         self.lifts += 1
         if top > self.turn:

@@ -80,7 +80,7 @@ class Order:
 
         Raises ValueError for an id that is here already and for an unknown class.
         """
-        self._waiting.enter(job, job.class_name)
+        self._waiting.enter(job)
         self.revision += 1
 
     def load(self, jobs: Iterable[Job], now: float) -> None:

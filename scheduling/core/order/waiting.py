@@ -44,19 +44,17 @@ class Waiting:
         self._stands: dict[str, Subline] = {}
         self._climbs: dict[tuple[str, str], Climb] = {}
 
-    def enter(self, job: Job, class_name: str) -> None:
-        """Put a new job in, to stand in `class_name`."""
+    def enter(self, job: Job) -> None:
+        """Put a new job in, to stand in its own class."""
         if job.id in self.jobs or job.class_name not in self._tree.roots:
             raise self._refusal(job)
         self.jobs[job.id] = job
         scope = self.scopes.enter(identity(job))
-        subline = self._stands[job.id] = self._subline(scope, class_name)
+        subline = self._stands[job.id] = self._subline(scope, job.class_name)
         subline.add(job)
         if job.class_name in self._rungs:
             climb, by_age = self._age_line(scope, job.class_name)
             by_age.add(job)
-            if class_name != job.class_name:
-                climb.aged[job.id] = (job, class_name)
             self._aging.stir(climb, job)
 
     def enter_all(self, pairs: Sequence[tuple[Job, str]]) -> None:
@@ -190,7 +188,8 @@ class Waiting:
 
     def advance(self, now: float) -> bool:
         """Let jobs climb and fall back; whether any did."""
-        return self._move(self._aging.moves(now))
+        moves = self._aging.moves(now)
+        return bool(moves) and self._move(moves)
 
     def ages_at(self) -> float:
         """When somebody may climb next."""

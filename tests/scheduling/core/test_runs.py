@@ -73,6 +73,7 @@ def test_runs_of_two_pools_join_with_the_later_clear_time_of_each_tenant():
     assert run.place.tolist() == [1, 2, 1]
     assert dict(run.tenants) == {"a": 160.0, "b": 220.0}
     assert joined([second, first]).tenants["a"] == 160.0
+    assert joined([first]) is first
 
 
 @given(st.lists(st.sampled_from("abc")))
