@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from scheduling.core.types import Memory, MemoryKey
 from scheduling.governor.book import Book, given_seconds
@@ -17,6 +18,7 @@ from scheduling.governor.statements import ATTEMPT_COLUMNS, JOB_COLUMNS, LOAD
 from scheduling.models import ServiceMemory
 from scheduling.selectors.seam import queue_policy
 
+BATCH = 1_000
 _CORRECTIONS = (
     f"SELECT {JOB_COLUMNS}, {ATTEMPT_COLUMNS} FROM scheduling_attempt a "  # noqa: S608 (constants)
     "JOIN scheduling_job j ON j.id = a.job_id WHERE a.charge_due IS NOT NULL ORDER BY a.id"
@@ -65,10 +67,18 @@ def kept_load() -> Kept:
     memory = memory_load()
     with connection.cursor() as cursor:
         cursor.execute(_CORRECTIONS)
-        corrections = [split(row) for row in cursor.fetchall()]
+        corrections = _pairs(cursor)
         cursor.execute(LOAD)
-        jobs = [split(row) for row in cursor.fetchall()]
+        jobs = _pairs(cursor)
     return Kept(memory=memory, corrections=corrections, jobs=jobs)
+
+
+def _pairs(cursor: CursorWrapper) -> list[tuple[JobRow, AttemptRow | None]]:
+    """Take in the rows by the batch: they never stand in memory twice."""
+    pairs: list[tuple[JobRow, AttemptRow | None]] = []
+    while rows := cursor.fetchmany(BATCH):
+        pairs += map(split, rows)
+    return pairs
 
 
 def memory_load(pool: uuid.UUID | None = None) -> dict[str, dict[MemoryKey, Memory]]:
