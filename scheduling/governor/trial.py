@@ -49,11 +49,13 @@ def trial_play(trial: PolicyTrial, *, client: redis.Redis, now: float) -> Played
 
     Raises `InvalidPolicy`, and `PolicyVersion.DoesNotExist` when no policy is in force.
     """
+    collects = gc.isenabled()
     gc.disable()  # millions of values that live to the end: walking them would find nothing
     try:
         return _played(trial, client, now)
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
 
 
 def _played(trial: PolicyTrial, client: redis.Redis, now: float) -> Played:
