@@ -166,7 +166,10 @@ class Policy:
 
     def class_named(self, name: str) -> ClassRule | None:
         """Return the entry of the class table with that name, or None."""
-        return next((rule for rule in self.classes if rule.name == name), None)
+        for rule in self.classes:  # a loop: this is asked for each job
+            if rule.name == name:
+                return rule
+        return None
 
     def uses_reserve(self, class_name: str) -> bool:
         """Tell whether jobs of that class may use the reserve; an unknown class may not."""
@@ -194,13 +197,15 @@ def charge_of(
     Output tokens weigh twice, as in the cost function of the Virtual Token Counter
     (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
     """
-    measured: dict[ShareBy, float] = {
-        ShareBy.TURNS: 1,
-        ShareBy.COST: cost,
-        ShareBy.COST_TIME: cost * expected_s,
-        ShareBy.TOKENS: input_tokens + 2 * output_tokens,
-    }
-    return max(1, math.ceil(measured[policy.share_by]))
+    match policy.share_by:
+        case ShareBy.TURNS:
+            return 1
+        case ShareBy.COST:
+            return max(1, cost)
+        case ShareBy.COST_TIME:
+            return max(1, math.ceil(cost * expected_s))
+        case ShareBy.TOKENS:
+            return max(1, input_tokens + 2 * output_tokens)
 
 
 def recharged(policy: Policy, job: Job, cost: int) -> int:
