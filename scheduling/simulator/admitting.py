@@ -115,7 +115,7 @@ def _facts(table: Table, run: Run, *, is_new: bool) -> Facts:
         most=world.most(run),
         unpriced_model=table.purse.unpriced(run.core.model),
         quota=_quota(table, run, rule),
-        backlogs=_backlogs(table, run) if is_new else (),
+        backlogs=_backlogs(table, run) if is_new and world.has_backlog_caps else (),
         sheddable=rule.sheddable,
         shed_share=policy.backlog.shed_share,
         circuit_until=_circuit_until(table, run),

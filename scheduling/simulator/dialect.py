@@ -40,13 +40,13 @@ from scheduling.core.policy.settings import (
 from scheduling.core.types import ClassRule
 
 _MODEL = Name(200)
-_NO_CAP = 1_000_000_000
+NO_CAP = 1_000_000_000
 _CLASSES = tuple(replace(rule, quota=None) for rule in DEFAULT_CLASSES)
 _SAME = {"preempt": "preemption", "fallbacks": "fallback"}
 
 
 def _caps(**values: Any) -> BacklogCaps:  # noqa: ANN401 - checked by the table
-    none = {"workspace": _NO_CAP, "tenant": _NO_CAP, "total": _NO_CAP}
+    none = {"workspace": NO_CAP, "tenant": NO_CAP, "total": NO_CAP}
     return BacklogCaps(**{**none, **values})
 
 

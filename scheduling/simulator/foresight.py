@@ -81,7 +81,6 @@ class Foresight:
         self._drifts: dict[str, Drift] = {}
         self._errors: dict[str, Errors] = {}
         self._named: set[str] = set()
-        self._all = Errors()
         self._ratio = Recent()
         self._ranges = Ranges()
 
@@ -137,7 +136,6 @@ class Foresight:
         if one is None:
             return
         actual_s = now - one.at
-        self._all.add(one, actual_s)
         self._ranges.add(one, actual_s)
         name = run.core.workflow
         errors = self._errors.get(name)
@@ -292,4 +290,4 @@ class Foresight:
     def score(self) -> dict[str, Any]:
         """Return how good the estimates were, in all and by workflow."""
         by_workflow = {name: self._errors[name].told() for name in sorted(self._named)}
-        return self._all.told() | {"by_workflow": by_workflow}
+        return Errors.of_all(self._errors.values()).told() | {"by_workflow": by_workflow}

@@ -6,6 +6,7 @@ time, of all jobs together, moved by how often the ranges told before were misse
 
 from bisect import bisect_left, insort
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import exp, inf
 from typing import Any
@@ -36,6 +37,18 @@ class Errors:
         self.bias_s += one.finish_s - actual_s
         self.naive_s += abs(one.naive_s - actual_s)
         self.hits += one.low_s <= actual_s <= one.high_s
+
+    @classmethod
+    def of_all(cls, parts: Iterable["Errors"]) -> "Errors":
+        """Return those of several together."""
+        whole = cls()
+        for one in parts:
+            whole.count += one.count
+            whole.error_s += one.error_s
+            whole.bias_s += one.bias_s
+            whole.naive_s += one.naive_s
+            whole.hits += one.hits
+        return whole
 
     def told(self) -> dict[str, Any]:
         """Return the score; of none nothing but the count."""
@@ -89,4 +102,5 @@ class Ranges:
 
 def _moved(side: float, *, missed: bool) -> float:
     """Return by what a side is moved out now, as a logarithm."""
-    return min(MOST_MOVED, max(-MOST_MOVED, side + MOVED_BY * (missed - MISSED)))
+    moved = side + MOVED_BY * (missed - MISSED)
+    return moved if -MOST_MOVED <= moved <= MOST_MOVED else side

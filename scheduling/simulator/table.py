@@ -63,8 +63,8 @@ class Table:
     """What is let in to start at this instant, by pool: jobs and units."""
     looks: dict[str, float] = field(default_factory=dict)
     """When a pool is looked at next because of the time alone."""
-    waiting: dict[str, int] = field(default_factory=dict)
-    """How many jobs wait, in all ("") and by tenant and workspace."""
+    waiting: Counter[str] = field(default_factory=Counter)
+    """How many jobs wait, in all ("") and by tenant and workspace, where a backlog has a cap."""
     alike: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How many jobs have not ended, by workspace and class, of the classes that have a quota."""
 
@@ -125,9 +125,9 @@ class Table:
 
     def count_waiting(self, run: Run, count: int) -> None:
         """Count a job among those that wait for their first start, or out of them."""
-        waiting, run.is_counted = self.waiting, count > 0
-        for name in ("", run.job.tenant, run.core.workspace):
-            waiting[name] = waiting.get(name, 0) + count
+        run.is_counted = count > 0
+        if self.world.has_backlog_caps:
+            self.waiting.update(dict.fromkeys(("", run.job.tenant, run.core.workspace), count))
 
     def count_alike(self, run: Run, count: int) -> None:
         """Count a job among those of its workspace and class, or out of them."""

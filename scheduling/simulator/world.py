@@ -33,6 +33,7 @@ from scheduling.core.types import (
     LimitKey,
     Pool,
 )
+from scheduling.simulator.dialect import NO_CAP
 from scheduling.simulator.runs import Run
 from scheduling.simulator.scenario import Scenario, SimJob, Station, Tenant, WorkflowRule
 
@@ -59,6 +60,7 @@ class World:
         self.policy = with_reviews(scenario.policy)
         self.rules = {rule.name: rule for rule in self.policy.classes}
         self.quotas = {rule.name for rule in self.policy.classes if rule.quota is not None}
+        self.has_backlog_caps = _has_backlog_caps(scenario)
         self._default = self.policy.default_class
         self.tenants: dict[str, Tenant] = {one.name: one for one in scenario.tenants}
         self.weights = {one.name: max(1, one.weight) for one in scenario.tenants}
@@ -261,6 +263,17 @@ def _executor(station: Station) -> Executor:
     if HUMAN in one.kinds:
         return structs.replace(one, kinds=frozenset({REVIEWS.name}), slots=0, seats=one.most)
     return structs.replace(one, kinds=one.kinds | {WORK}, provider=one.provider or one.id)
+
+
+def _has_backlog_caps(scenario: Scenario) -> bool:
+    caps = scenario.policy.backlog
+    every = (
+        caps.workspace,
+        caps.tenant,
+        caps.total,
+        *(one.backlog_cap for one in scenario.tenants),
+    )
+    return any(cap is not None and cap < NO_CAP for cap in every)
 
 
 def _capped(scenario: Scenario) -> frozenset[str]:

@@ -172,9 +172,9 @@ class Order:
         for class_name in self.class_names:
             yield from self.walk(class_name)
 
-    def has_startable(self, class_name: str) -> bool:
-        """Tell whether any job of a class could start."""
-        return self._tree.roots[class_name].heads.live > 0
+    def open_classes(self) -> list[str]:
+        """The classes of which a job could start."""
+        return [name for name, root in self._tree.roots.items() if root.heads.live]
 
     def head(self, class_name: str) -> Spot | None:
         """The first job of a class."""

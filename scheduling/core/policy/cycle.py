@@ -115,10 +115,9 @@ def _shuts(state: PoolState, spot: Spot, answer: Answer, now: float) -> bool:
 def _open_spots(state: PoolState, walk: Walk) -> Iterator[Spot]:
     """Yield the order's spots, leaving out the parts that the walk has stopped."""
     order = state.order
+    names = order.open_classes()  # a walk opens none
     for rule in state.policy.classes:
-        if not order.jobs:
-            return
-        if not order.has_startable(rule.name):
+        if rule.name not in names:
             continue
         if walk.ended(uses_reserve=rule.uses_reserve):
             continue

@@ -89,7 +89,7 @@ def test_a_block_reaches_the_next_job_of_a_tenant_whose_last_one_has_left():
     order.remove("A0")
     order.block(("tenant", "A"), "hold")
     order.add(job("later", 1))
-    assert (names(order.walk_all()), order.has_startable("normal")) == ("", False)
+    assert (names(order.walk_all()), order.open_classes()) == ("", [])
     order.remove("later")
     order.unblock(("tenant", "A"), "hold")
     order.add(job("last", 2))
