@@ -104,15 +104,16 @@ def _played(scenario: Scenario, targets: dict[str, str]) -> dict[str, Any]:
     with ExitStack() as stack:
         outs = {name: stack.enter_context(whole_file(target)) for name, target in targets.items()}
         report = Report(scenario) if "report" in outs else None
-        takers = [stack.enter_context(_progress(scenario))]
-        takers += [_writer(outs["json"])] if "json" in outs else []
+        takers = [_writer(outs["json"])] if "json" in outs else []
         takers += [report.take] if report is not None else []
+        if scenario.job_count >= LONG_RUN and sys.stderr.isatty():
+            takers.append(stack.enter_context(_progress(scenario)))
 
         def take(event: dict[str, Any]) -> None:
             for one in takers:
                 one(event)
 
-        summary = play(scenario, take)
+        summary = play(scenario, takers[0] if len(takers) == 1 else take)
         if report is not None:
             outs["report"].write(report.html(summary).encode())
     return summary
@@ -129,10 +130,9 @@ def _writer(out: IO[bytes]) -> Take:
 
 @contextmanager
 def _progress(scenario: Scenario) -> Iterator[Take]:
-    """Show on a terminal how many of the jobs have ended."""
-    quiet = scenario.job_count < LONG_RUN or not sys.stderr.isatty()
+    """Show how many of the jobs have ended."""
     ended = 0
-    with tqdm(total=scenario.job_count, unit="job", disable=quiet, file=sys.stderr) as bar:
+    with tqdm(total=scenario.job_count, unit="job", file=sys.stderr) as bar:
 
         def take(event: dict[str, Any]) -> None:
             nonlocal ended
