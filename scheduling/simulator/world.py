@@ -219,8 +219,9 @@ class World:
         return tuple(key for key in _own_keys(job) if key[0] in self._capped)
 
     def _shared_limits(self, job: SimJob, pool: str) -> tuple[LimitKey, ...]:
-        keys = tuple(("key", key) for key in dict.fromkeys(job.keys))
-        return (GLOBAL, ("pool", pool), *keys) if keys else ()
+        if not job.keys:
+            return ()
+        return GLOBAL, ("pool", pool), *(("key", key) for key in dict.fromkeys(job.keys))
 
     def review(self, run: Run) -> Job:
         """Return the review of a job: it needs a reviewer, and no units."""

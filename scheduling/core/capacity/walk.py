@@ -223,11 +223,12 @@ class Walk:
         return bool(full) or not self._closed_limits.isdisjoint(job.shared)
 
     def _has_slot(self, job: Job, candidates: Sequence[Executor]) -> bool:
-        takes, closed = self._room.takes, self._closed_executors
-        return any(
-            executor.id not in closed and takes(executor, by_worker=job.by_worker)
-            for executor in candidates
-        )
+        for executor in candidates:  # a loop: this is asked for each job that a walk looks at
+            if executor.id in self._closed_executors:
+                continue
+            if self._room.takes(executor, by_worker=job.by_worker):
+                return True
+        return False
 
     def _stop(self, job: Job, *, uses_reserve: bool) -> Stop:
         self._claim(job.cost, uses_reserve=uses_reserve)

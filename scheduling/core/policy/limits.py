@@ -166,7 +166,7 @@ class Limits:
 
     def opens_at(self) -> float:
         """Return when the first window opens that is shut (epoch seconds); infinity: none is."""
-        return min(self._shut.values(), default=inf)
+        return min(self._shut.values()) if self._shut else inf
 
     def _open(self, keys: Iterable[LimitKey]) -> None:
         for key in keys:

@@ -197,15 +197,11 @@ def charge_of(
     Output tokens weigh twice, as in the cost function of the Virtual Token Counter
     (Sheng et al., "Fairness in Serving Large Language Models", OSDI 2024).
     """
-    match policy.share_by:
-        case ShareBy.TURNS:
-            return 1
-        case ShareBy.COST:
-            return max(1, cost)
-        case ShareBy.COST_TIME:
-            return max(1, math.ceil(cost * expected_s))
-        case ShareBy.TOKENS:
-            return max(1, input_tokens + 2 * output_tokens)
+    if policy.share_by is ShareBy.TOKENS:
+        return max(1, input_tokens + 2 * output_tokens)
+    if policy.share_by is ShareBy.COST_TIME:
+        return max(1, math.ceil(cost * expected_s))
+    return max(1, cost) if policy.share_by is ShareBy.COST else 1
 
 
 def recharged(policy: Policy, job: Job, cost: int) -> int:
