@@ -4,6 +4,7 @@ python -m tests.e2e.caller TENANT
 """
 
 import os
+import signal
 import sys
 import time
 
@@ -27,4 +28,5 @@ def main(tenant: str) -> None:
 
 if __name__ == "__main__":
     django.setup()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     main(sys.argv[1])
