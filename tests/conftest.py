@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.db import connections
 from hypothesis import settings as hypothesis_settings
 
@@ -16,6 +17,8 @@ from tests.e2e.system import System
 hypothesis_settings.register_profile("telemachus", deadline=None, derandomize=True)
 hypothesis_settings.register_profile("search", deadline=None, max_examples=1000)
 hypothesis_settings.load_profile("telemachus")
+
+PBKDF2PasswordHasher.iterations = 1  # no test is about how long a password takes to guess
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from scheduling.selectors.foresight import readings
 from scheduling.selectors.foresight.readings import FRESH_S, reading
@@ -89,7 +91,7 @@ def test_a_reader_that_fails_keeps_nobody_off(valkey: redis.Redis) -> None:
 def test_where_nothing_can_be_kept_everybody_reads(
     monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
-    gone = redis.Redis(port=1, socket_connect_timeout=0.1)
+    gone = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
     monkeypatch.setattr(readings, "valkey_client", lambda: gone)
     assert [asked("first"), asked("second")] == ["first", "second"]
     assert "reading not kept: ConnectionError" in caplog.text

@@ -115,12 +115,25 @@ def server(people: People, daphne: Server) -> Server:
     return daphne
 
 
-@pytest.fixture
-def chromium(server: Server) -> Iterator[Chromium]:
-    with sync_playwright() as playwright:
+@pytest.fixture(scope="module")
+def shared_chromium() -> Iterator[Chromium]:
+    """One browser for the tests of a module: to start one takes seconds.
+
+    It keeps a loop of its own in this thread, which Django would take for a coroutine's.
+    """
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def chromium(server: Server, shared_chromium: Chromium) -> Iterator[Chromium]:
+    """The browser, without a page of an earlier test."""
+    yield shared_chromium
+    for context in shared_chromium.contexts:
+        context.close()
 
 
 def session_of(user: Any) -> str:

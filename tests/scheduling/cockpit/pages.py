@@ -34,6 +34,14 @@ NEEDS_CHROMIUM = [
 ]
 
 
+DAPHNE = """
+from daphne.cli import CommandLineInterface
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
+PBKDF2PasswordHasher.iterations = 1  # as the tests have it
+CommandLineInterface.entrypoint()
+"""
+
+
 class Server:
     """Daphne as a process of its own, on the test's database and Valkey."""
 
@@ -54,7 +62,7 @@ class Server:
             "REDIS_URL": settings.REDIS_URL,
             "STATIC_ROOT": str(self.static),
         }
-        command = [sys.executable, "-m", "daphne", "-b", "127.0.0.1", "-p", str(self.port)]
+        command = [sys.executable, "-c", DAPHNE, "-b", "127.0.0.1", "-p", str(self.port)]
         self.process = subprocess.Popen(
             [*command, "telemachus.asgi:application"],
             env=os.environ | place,
