@@ -68,12 +68,16 @@ def every_run(data: Path) -> Iterator[tuple[str, Document]]:
             yield from requests(data / "servegen" / file, name)
 
 
+def say(line: str) -> None:
+    """Print a line at once: a run takes a while."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def main() -> None:
     """Print a line for each run."""
     data = Path(os.environ.get("TELEMACHUS_DATA", ""))
-    sys.stdout.write(
-        f"{'trace':45} {'ETAs':>7} {'ours / naive':>13} {'within 80 %':>12} {'took':>7}" + "\n"
-    )
+    say(f"{'trace':45} {'ETAs':>7} {'ours / naive':>13} {'within 80 %':>12} {'took':>7}")
     found = False
     for name, document in every_run(data):
         if sys.argv[1:] and not any(one in name for one in sys.argv[1:]):
@@ -82,10 +86,7 @@ def main() -> None:
         eta: dict[str, Any] = played(document, lambda _event: None)["eta"]
         ratio = eta["mean_error_s"] / eta["naive_mean_error_s"]
         took = time.monotonic() - began
-        sys.stdout.write(
-            f"{name:45} {eta['count']:7,} {ratio:13.3f} {eta['hit_rate']:12.3f} {took:5.0f} s"
-            + "\n"
-        )
+        say(f"{name:45} {eta['count']:7,} {ratio:13.3f} {eta['hit_rate']:12.3f} {took:5.0f} s")
     if not found:
         sys.exit(
             "No trace was found; set TELEMACHUS_DATA to the folder that holds swf/ and servegen/."

@@ -121,8 +121,7 @@ def _arrivals(hours: Sequence[HourAhead]) -> Picture:
     most = max(hours, key=lambda one: one.arrivals)
     says = (
         f"Jobs that come in each of the next {len(hours)} hours: most in the hour from "
-        f"{_clock(most)}, {most.arrivals:.1f}, with 80 % likelihood between "
-        f"{most.arrivals_low:.1f} and {most.arrivals_high:.1f}."
+        f"{_clock(most)}, {_likely(most.arrivals, most.arrivals_low, most.arrivals_high)}."
     )
     return Picture(chart=chart, says=says)
 
@@ -137,10 +136,13 @@ def _depth(ahead: PoolAhead) -> Picture:
     most = max(hours, key=lambda one: one.depth)
     says = (
         f"Jobs that wait, {ahead.backlog} now: most at the end of the hour from {_clock(most)}, "
-        f"{most.depth:.1f}, with 80 % likelihood between {most.depth_low:.1f} and "
-        f"{most.depth_high:.1f}."
+        f"{_likely(most.depth, most.depth_low, most.depth_high)}."
     )
     return Picture(chart=chart, says=says)
+
+
+def _likely(mean: float, low: float, high: float) -> str:
+    return f"{mean:.1f}, with 80 % likelihood between {low:.1f} and {high:.1f}"
 
 
 def _clock(hour: HourAhead) -> str:

@@ -23,29 +23,6 @@ _MOST = 50.0
 _LEAST_S = 0.001
 
 
-class Recent:
-    """The last values of something, and their sum."""
-
-    __slots__ = ("total", "values")
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self.values: deque[float] = deque(maxlen=LAST)
-        self.total = 0.0
-
-    def add(self, value: float) -> None:
-        """Take in a value for the oldest of too many."""
-        values = self.values
-        if len(values) == values.maxlen:
-            self.total -= values[0]
-        values.append(value)
-        self.total += value
-
-    def mean(self) -> float:
-        """Return their mean."""
-        return max(0.0, self.total) / len(self.values)
-
-
 class Drift:
     """How the waits of a workflow came out in relation to what was found."""
 
@@ -53,15 +30,15 @@ class Drift:
 
     def __init__(self) -> None:
         """Start with nothing learnt."""
-        self._actual = Recent()
-        self._found = Recent()
+        self._actual: deque[float] = deque(maxlen=LAST)
+        self._found: deque[float] = deque(maxlen=LAST)
         self._judged: deque[tuple[float, ...]] = deque(maxlen=JUDGED)
         self._errors = [0.0] * (len(_POWERS) + 1)
 
     def guess(self, found_s: float, paced_s: float, run_s: float, now: float) -> Guess:
         """Return the guesses on a wait with the best; `run_s`, a usual run time, steadies them."""
         steady = max(run_s, _LEAST_S)
-        ratio = min(_MOST, (self._actual.total + steady) / (self._found.total + steady))
+        ratio = min(_MOST, (sum(self._actual) + steady) / (sum(self._found) + steady))
         told = (*(found_s * ratio**power for power in _POWERS), paced_s)
         errors = self._errors
         return Guess(at=now, told_s=told, best_s=told[errors.index(min(errors))])
@@ -69,8 +46,8 @@ class Drift:
     def learn(self, guess: Guess, now: float) -> None:
         """Judge the guesses by the start that came."""
         actual = now - guess.at
-        self._actual.add(actual)
-        self._found.add(guess.told_s[0])
+        self._actual.append(actual)
+        self._found.append(guess.told_s[0])
         judged = self._judged
         gone = judged[0] if len(judged) == JUDGED else _NO_ERRORS
         fresh = tuple([abs(told - actual) for told in guess.told_s])

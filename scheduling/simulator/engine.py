@@ -233,5 +233,5 @@ def _summary(table: Table) -> dict[str, Any]:
         **tally.told(table.world.weights),
         "eta": table.foresight.score(),
         "cost": total.told(),
-        "counts": table.log.counts,
+        "counts": dict(table.log.counts),
     }

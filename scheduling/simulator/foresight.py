@@ -18,10 +18,12 @@ to the finish, against those that it took. Beside it stands the naive formula: t
 the mean run time so far / the pool's units.
 """
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from math import ceil
+from statistics import fmean
 from typing import Any
 
 from msgspec.structs import replace
@@ -32,7 +34,7 @@ from scheduling.core.policy.cycle import run as run_cycle
 from scheduling.core.policy.settings import Backfill
 from scheduling.core.policy.state import PoolState
 from scheduling.core.types import Job, Live
-from scheduling.simulator.drift import Drift, Pace, Recent
+from scheduling.simulator.drift import LAST, Drift, Pace
 from scheduling.simulator.fluid import Fluid
 from scheduling.simulator.plans import Busy, Planned, start_in_order, start_with_backfill
 from scheduling.simulator.runs import Estimate, Run
@@ -81,7 +83,7 @@ class Foresight:
         self._drifts: dict[str, Drift] = {}
         self._errors: dict[str, Errors] = {}
         self._named: set[str] = set()
-        self._ratio = Recent()
+        self._ratios: deque[float] = deque(maxlen=LAST)
         self._ranges = Ranges()
 
     def open(self, pool: str, classes: Sequence[str]) -> None:
@@ -209,8 +211,7 @@ class Foresight:
         ahead, quick_s = self._quick(run.pool, job, state)
         exactly = self._exact > 0 and ahead <= NEAR
         if not exactly and ahead + len(state.live) > self._planned:
-            ratio = self._ratio
-            return ahead + 1, quick_s * (ratio.mean() if ratio.values else 1.0)
+            return ahead + 1, quick_s * (fmean(self._ratios) if self._ratios else 1.0)
         jobs = self._up_to(run, state)
         if exactly:
             start = self._looked(run, state, len(jobs), now)
@@ -218,7 +219,7 @@ class Foresight:
             self._planned -= len(jobs) + len(state.live)
             start = self._laid(jobs, state, now)
         if start is not None and quick_s > 0:
-            self._ratio.add((start - now) / quick_s)
+            self._ratios.append((start - now) / quick_s)
         return len(jobs), None if start is None else start - now
 
     def _up_to(self, run: Run, state: PoolState) -> list[Job]:

@@ -40,6 +40,8 @@ def read_requests(rule: TraceRule) -> Trace:
         tokens_out=tokens_out[order],
         owner=np.array(table.owner, dtype=np.int64)[order],
         owners=tuple(table.owners),
+        user=np.zeros(len(at), dtype=np.int64),
+        users=("",),
         notes=notes,
     )
 

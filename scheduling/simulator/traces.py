@@ -41,8 +41,8 @@ class TraceRule:
 class Trace:
     """The jobs of a trace by arrival, in columns of one length.
 
-    `owner` are indexes into `owners`, the tenants by first appearance, `user` likewise into `users`,
-    where the format knows them; `expected` NaN: not known.
+    `owner` are indexes into `owners`, the tenants by first appearance, `user` likewise into `users`
+    ("" where the format knows none); `expected` NaN: not known.
     `notes` are sentences on what was left out or put in order.
     """
 
@@ -55,8 +55,8 @@ class Trace:
     tokens_out: Whole
     owner: Whole
     owners: tuple[str, ...]
-    user: Whole | None = None
-    users: tuple[str, ...] = ("",)
+    user: Whole
+    users: tuple[str, ...]
     notes: tuple[str, ...] = field(default=())
 
     def __len__(self) -> int:
@@ -70,8 +70,7 @@ class Trace:
 
     def _jobs(self, part: slice) -> Iterator[SimJob]:
         columns = (self.number, self.at, self.duration, self.expected, self.cost)
-        user = np.zeros(len(self), dtype=np.int64) if self.user is None else self.user
-        more = (self.tokens_in, self.tokens_out, self.owner, user)
+        more = (self.tokens_in, self.tokens_out, self.owner, self.user)
         rows = zip(*(column[part].tolist() for column in (*columns, *more)), strict=True)
         for number, at, duration, expected, cost, tokens_in, tokens_out, owner, who in rows:
             yield SimJob(

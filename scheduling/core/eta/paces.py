@@ -26,35 +26,29 @@ Table: TypeAlias = tuple[Sequence[float], Sequence[float]]
 
 
 class _Last:
-    """The last runs of a workflow, their sums, and the table that is made when it is asked for."""
+    """The last runs of a workflow, and what follows from them, found when it is asked for."""
 
-    __slots__ = ("_added", "_expected_s", "_most", "_ran_s", "_runs", "_table")
+    __slots__ = ("_factor", "_runs", "_table")
 
     def __init__(self, most: int) -> None:
-        self._most = most
         self._runs: deque[tuple[float, float]] = deque(maxlen=most)
-        self._expected_s = self._ran_s = 0.0
-        self._added = 0
+        self._factor: float | None = None
         self._table: Table | None = None
 
     def add(self, expected_s: float, ran_s: float) -> None:
-        """Take in a run for the oldest of too many; now and then the sums are made anew, and so stay true."""
-        runs = self._runs
-        self._added += 1
-        self._table = None
-        if self._added % self._most:
-            old_expected_s, old_ran_s = runs[0] if len(runs) == self._most else (0.0, 0.0)
-            self._expected_s += expected_s - old_expected_s
-            self._ran_s += ran_s - old_ran_s
-            runs.append((expected_s, ran_s))
-        else:
-            runs.append((expected_s, ran_s))
-            self._expected_s = sum(expected for expected, _ in runs)
-            self._ran_s = sum(ran for _, ran in runs)
+        """Take in a run for the oldest of too many."""
+        self._runs.append((expected_s, ran_s))
+        self._factor = self._table = None
 
     def factor(self) -> float:
-        """Return the ratio of the sums."""
-        return max(0.0, self._ran_s) / self._expected_s
+        """Return the ratio of the sums.
+
+        They are added up anew: of running sums one huge run would leave nothing but its rounding.
+        """
+        if self._factor is None:
+            expected, ran = zip(*self._runs, strict=True)
+            self._factor = sum(ran) / sum(expected)
+        return self._factor
 
     def table(self) -> Table:
         """Return the ratios in order, and the factor of each with all above."""

@@ -79,10 +79,6 @@ class Limits:
         copy._note_providers()
         return copy
 
-    def is_full(self, key: LimitKey) -> bool:
-        """Tell whether the key's cap is reached."""
-        return key in self._full
-
     def is_any_full(self, keys: Iterable[LimitKey]) -> bool:
         """Tell whether the cap of one of the keys is reached."""
         return bool(self._full) and not self._full.isdisjoint(keys)

@@ -14,7 +14,8 @@ break what the rest relies on:
 - `place` picks one of the executors that may run the job and have a free slot, or nothing else.
 
 Hooks are pure: same arguments, same answer, no clock and no database, for they run in the
-governor's cycle, in every forecast of it and in each submission. What breaks a bound in `order` and
+governor's cycle, in every forecast of it and in each submission. The values that they are given and
+return are `msgspec` Structs: `msgspec.structs.replace` copies one with changes. What breaks a bound in `order` and
 `place` is a fault of that class and raises `BrokenQueuePolicy`, which names it.
 """
 

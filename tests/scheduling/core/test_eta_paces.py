@@ -47,6 +47,13 @@ def test_only_the_last_runs_speak_however_many_there_were(runs):
         assert paces.run_s(job) == pytest.approx(ran / expected, rel=1e-6, abs=1e-6)
 
 
+def test_one_huge_run_leaves_nothing_behind_once_it_is_too_old():
+    paces = learnt((1e17, 1e17), *[(0.001, 0.002)] * LAST_OF_ALL)
+    for workflow in ("w", "new"):
+        job = make_job("j", expected_s=10.0, workflow=workflow)
+        assert paces.run_s(job) == pytest.approx(20.0)
+
+
 def test_a_workflow_that_never_ran_goes_by_all_that_did():
     paces = learnt((100.0, 50.0))
     paces.learn("other", 100.0, 150.0)

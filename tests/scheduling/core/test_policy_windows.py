@@ -253,11 +253,11 @@ def test_a_concurrency_key_has_one_holder_at_a_time_and_leaves_nothing_behind():
     assert placed(state) == ["a"]
     assert waits(state, 1.0, 9) == {"b": Reason.SHARED_LIMIT}
     copy = limits.copy()
-    assert copy.is_full(repo)
+    assert copy.is_any_full([repo])
     state.end("a")
-    assert (limits.caps, limits.counts, limits.is_full(repo)) == ({}, {}, False)
+    assert (limits.caps, limits.counts, limits.is_any_full([repo])) == ({}, {}, False)
     assert placed(state, 1.0) == ["b"]
-    assert copy.is_full(repo)
+    assert copy.is_any_full([repo])
 
 
 @pytest.mark.parametrize("cap", [1, 2])
