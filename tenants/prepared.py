@@ -11,7 +11,11 @@ and so another plan, with the size of their numbers.
 from django.db import connection
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.utils import CursorWrapper
+from psycopg import adapters
+from psycopg.pq import Format
 
+# Sessions speak UTC, so psycopg's own loader does what Django's does in Python, several times as fast.
+_TIMES = adapters.get_loader(adapters.types["timestamptz"].oid, Format.TEXT)
 _ONCE_BY_INDEX = "-c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
 
 
@@ -19,6 +23,8 @@ def prepared() -> CursorWrapper:
     """Return a cursor of the present connection that prepares its statements."""
     cursor = connection.cursor()
     cursor.cursor = ServerBindingCursor(connection.connection)  # type: ignore[call-arg]  # stubs
+    if _TIMES is not None:
+        cursor.cursor.adapters.register_loader("timestamptz", _TIMES)
     return cursor
 
 

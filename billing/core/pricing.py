@@ -16,9 +16,10 @@ Amounts are in the rule's currency (USD), quantised at 12 decimal places.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, TypeAlias
+
+from msgspec import Struct, field, structs
 
 LongContext: TypeAlias = Literal["whole", "overflow"]
 
@@ -30,8 +31,7 @@ _PROMPT = ("cached_read", "cached_write", "input")
 _WHOLE_OF = {"cached_read": "input", "cached_write": "input"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class Rate(Struct, frozen=True, kw_only=True):
     """The price of `per` units of a meter, for requests of more than `above_tokens` input."""
 
     meter: str
@@ -47,8 +47,7 @@ class Rate:
             raise ValueError(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One version of the prices of a model; a meter without rates costs 0."""
 
     id: str
@@ -56,8 +55,7 @@ class Rule:
     long_context: LongContext = "whole"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
+class Usage(Struct, frozen=True, kw_only=True):
     """What one attempt used, gross: the totals contain the cached and the reasoning tokens.
 
     `other` holds further meters (environment seconds, storage, network bytes, review minutes ...).
@@ -86,8 +84,7 @@ class Usage:
 _COUNTS = ("input_total", "cached_read", "cached_write", "output_total", "reasoning", "tool_calls")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MeterCharge:
+class MeterCharge(Struct, frozen=True, kw_only=True):
     """How much of one meter was used and what it costs."""
 
     meter: str
@@ -201,7 +198,7 @@ def affordable_output(rule: Rule, asked: Usage, spend: Decimal, *, most: int) ->
     low, high = -1, most
     while low < high:
         middle = (low + high + 1) // 2
-        if total(price(replace(asked, output_total=middle), rule)[0]) <= spend:
+        if total(price(structs.replace(asked, output_total=middle), rule)[0]) <= spend:
             low = middle
         else:
             high = middle - 1

@@ -23,8 +23,12 @@ class LedgerEntry(models.Model):
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     at = models.DateTimeField(db_default=Now(), editable=False)
     dispatched_at = models.DateTimeField()
-    tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False, related_name="+")
-    workspace = models.ForeignKey(Workspace, models.PROTECT, db_index=False, related_name="+")
+    tenant = models.ForeignKey(
+        Tenant, models.PROTECT, db_index=False, db_constraint=False, related_name="+"
+    )
+    workspace = models.ForeignKey(
+        Workspace, models.PROTECT, db_index=False, db_constraint=False, related_name="+"
+    )
     member_id = models.CharField(max_length=NAME_LENGTH, blank=True)
     workflow_id = models.UUIDField()
     mission_id = models.UUIDField(null=True)

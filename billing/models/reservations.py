@@ -1,4 +1,9 @@
-"""What admitted jobs hold of their budgets."""
+"""What admitted jobs hold of their budgets.
+
+A reservation is stored together with its lines and its job, so the database checks no keys among
+them; a budget may be deleted while it is held, so that key is checked. What a budget holds is found by the reservations
+that are open, not by all the lines it ever had.
+"""
 
 from typing import ClassVar
 
@@ -17,8 +22,12 @@ class Reservation(models.Model):
     """What an admitted job holds of its budgets until it is settled or released."""
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    tenant = models.ForeignKey(Tenant, models.CASCADE, db_index=False, related_name="+")
-    workspace = models.ForeignKey(Workspace, models.CASCADE, db_index=False, related_name="+")
+    tenant = models.ForeignKey(
+        Tenant, models.CASCADE, db_index=False, db_constraint=False, related_name="+"
+    )
+    workspace = models.ForeignKey(
+        Workspace, models.CASCADE, db_index=False, db_constraint=False, related_name="+"
+    )
     job_id = models.UUIDField()
     workflow_id = models.UUIDField(null=True)
     mission_id = models.UUIDField(null=True)
@@ -60,9 +69,9 @@ class ReservationLine(models.Model):
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     reservation = models.ForeignKey(
-        Reservation, models.CASCADE, db_index=False, related_name="lines"
+        Reservation, models.CASCADE, db_index=False, db_constraint=False, related_name="lines"
     )
-    budget = models.ForeignKey(Budget, models.CASCADE, related_name="+")
+    budget = models.ForeignKey(Budget, models.CASCADE, db_index=False, related_name="+")
     window_start = models.DateTimeField()
     amount = measure()
 

@@ -1,13 +1,12 @@
 """The rows of the ledger: written in sets, each usage event once."""
 
-import json
 import uuid
 from collections.abc import Sequence
 from decimal import Decimal
 
 from billing.core.pricing import MeterCharge
 from billing.models import LedgerEntry
-from billing.services.sets import columns
+from billing.services.sets import columns, json_text
 from billing.services.usage import Priced, UsageConflict
 from tenants.ids import new_id
 from tenants.prepared import prepared
@@ -118,5 +117,5 @@ def _row(one: Priced, charge: MeterCharge) -> tuple[object, ...]:
         one.rule_id,
         settlement.source_event,
         settlement.failure_class,
-        json.dumps(one.flags),
+        json_text(one.flags),
     )

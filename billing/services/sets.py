@@ -4,8 +4,13 @@ A statement for a whole set takes one array a column. Adapting each element on i
 of such a statement's time would go to, so the literal is written here in one pass.
 """
 
+import json
 import uuid
 from collections.abc import Iterable, Sequence
+
+from msgspec.json import Encoder
+
+_JSON = Encoder()
 
 
 def array(values: Iterable[object]) -> str:
@@ -26,6 +31,14 @@ def columns(rows: Iterable[Sequence[object]], width: int = 0) -> list[str]:
     `width` is how many columns there are, for sets that may be empty.
     """
     return [array(column) for column in zip(*rows, strict=True)] or ["{}"] * width
+
+
+def json_text(value: object) -> str:
+    """Return a value as JSON text for a `jsonb` column; a Decimal is text, a NaN null."""
+    try:
+        return _JSON.encode(value).decode()
+    except (UnicodeEncodeError, TypeError):  # half a surrogate pair, a key that is no text
+        return json.dumps(value)
 
 
 def _element(value: object) -> str:

@@ -1,9 +1,11 @@
 """Usage events: what an attempt used, priced by the rule in force when it was dispatched."""
 
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct, structs
 
 from billing.core.dimensions import (
     ATTEMPT_EVENT,
@@ -30,8 +32,7 @@ class UsageConflict(Exception):
         self.source_event = source_event
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(Struct, frozen=True, kw_only=True):
     """What one attempt used, and whose budgets it draws on.
 
     `chain` is the scopes of the reservation; the ids must agree with it. `final`: the job has
@@ -87,8 +88,7 @@ class Crossing:
     spent: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(Struct, frozen=True, kw_only=True):
     """What a settlement did. `cost` is the event's price in USD, also for a repeat.
 
     `overrun` is the cost above what the job had reserved (0 unless this closed the reservation).
@@ -101,8 +101,7 @@ class Settled:
     overrun: Decimal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priced:
+class Priced(Struct, frozen=True, kw_only=True):
     """A settlement with its charges and the rule that priced them."""
 
     settlement: Settlement
@@ -137,4 +136,6 @@ def priced_of(settlement: Settlement) -> Priced:
 def _stored(usage: Usage) -> Usage:
     """Round the quantities to what the ledger keeps, so that sums of its rows are exact."""
     other = {meter: quantity.quantize(SECONDS) for meter, quantity in usage.other.items()}
-    return replace(usage, worker_seconds=usage.worker_seconds.quantize(SECONDS), other=other)
+    return structs.replace(
+        usage, worker_seconds=usage.worker_seconds.quantize(SECONDS), other=other
+    )

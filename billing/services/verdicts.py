@@ -2,9 +2,11 @@
 
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+
+from msgspec import Struct, field, structs
 
 from billing.core.pricing import check_decimal
 from billing.core.terms import DIMENSIONS
@@ -15,8 +17,7 @@ from billing.services.raises import plain as plain
 REASON = "budget"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReserveRequest:
+class ReserveRequest(Struct, frozen=True, kw_only=True):
     """What a job asks to hold: money (USD), tokens, and the other dimensions by name.
 
     `chain` names the scopes to ask, (scope, scope id) from the tenant down to the job; the ids are
@@ -52,11 +53,10 @@ class ReserveRequest:
         """Yield the request with each amount of money that will do, in turn."""
         yield self
         for spend in self.instead:
-            yield replace(self, spend=spend, instead=())
+            yield structs.replace(self, spend=spend, instead=())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
+class Reserved(Struct, frozen=True, kw_only=True):
     """The job holds its estimate, of money `spend`; `repeated` says that it did already.
 
     `spend` is None where it is held already. `escalations` are the raises without which it would not have fitted.

@@ -17,7 +17,8 @@ SELECT w.tenant_id::text, w.id::text, extract(epoch FROM r.ended_at - r.dispatch
 FROM scheduling_workflow w CROSS JOIN LATERAL (
     SELECT a.dispatched_at, a.ended_at
     FROM (SELECT id, fence - (phase = 'review')::int AS fence FROM scheduling_job
-          WHERE workflow_id = w.id ORDER BY seq DESC LIMIT 4 * %s) j
+          WHERE workflow_id = w.id AND (finished_at IS NOT NULL OR phase = 'review')
+          ORDER BY seq DESC LIMIT 4 * %s) j
     JOIN scheduling_attempt a ON a.job_id = j.id AND a.fence = j.fence
     WHERE a.state = 'complete' ORDER BY a.ended_at DESC LIMIT %s
 ) r WHERE %s::uuid[] IS NULL OR w.tenant_id = ANY(%s::uuid[]) ORDER BY r.ended_at

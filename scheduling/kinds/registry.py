@@ -15,6 +15,10 @@ _ALL: tuple[Kind, ...] = (Chat(), Flow(), Call(), Translate(), Simulated())
 REVIEW = "review"
 """What reviewers do. Nobody submits it: it follows the work that needs it."""
 KINDS: Mapping[str, Kind] = MappingProxyType({kind.name: kind for kind in _ALL})
+MODEL_KINDS: Mapping[str, ModelKind] = MappingProxyType(
+    {kind.name: kind for kind in _ALL if isinstance(kind, ModelKind)}
+)
+"""Those whose work is one chat completion."""
 
 
 class UnknownKind(LookupError):
@@ -49,8 +53,8 @@ def runs_by(name: str) -> RunsBy:
 
 def model_kind_named(name: str) -> ModelKind:
     """The kind of this name, if its work is a chat completion; raises `UnknownKind`."""
-    kind = kind_named(name)
-    if not isinstance(kind, ModelKind):
+    kind = MODEL_KINDS.get(kind_named(name).name)
+    if kind is None:
         message = f"jobs of kind {name!r} are not chat completions; no model can run them"
         raise UnknownKind(message)
     return kind

@@ -41,7 +41,9 @@ class Attempt(models.Model):
     fence = models.PositiveIntegerField()
     step = models.PositiveIntegerField(default=0)
     executor = models.ForeignKey(Executor, models.PROTECT, db_index=False, related_name="attempts")
-    worker = models.ForeignKey(Worker, models.SET_NULL, null=True, related_name="attempts")
+    worker = models.ForeignKey(
+        Worker, models.SET_NULL, null=True, db_index=False, related_name="attempts"
+    )
     reviewer = models.CharField(max_length=200, blank=True, db_default="")
     model = models.CharField(max_length=200, blank=True, default="", db_default="")
     state = models.CharField(max_length=11, choices=[(s, s) for s in ATTEMPT_STATES])

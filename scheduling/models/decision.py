@@ -20,7 +20,9 @@ class Decision(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    job = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="decisions")
+    job = models.ForeignKey(
+        Job, models.CASCADE, db_index=False, db_constraint=False, related_name="decisions"
+    )
     verdict = models.CharField(max_length=8, choices=[(v, v) for v in VERDICTS])
     reason = models.CharField(max_length=30)
     sentence = models.TextField()

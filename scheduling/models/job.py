@@ -6,7 +6,8 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - jobs whose wait ends by time: `job_wakes`, partial on `wake_at`;
 - a tenant's oldest deferred jobs, asked by each settlement: `job_deferred`, partial;
 - a tenant's or workspace's list, newest first: `job_of_tenant`, `job_of_workspace`;
-- a workflow's last runs: `job_of_workflow`;
+- a workflow's last runs: `job_of_workflow`, partial on those whose work is done;
+- a mission's jobs: `job_of_mission`, partial;
 - backlog counts for admission: `job_backlog`, partial on waiting states;
 - the children of a job, by the step and the call that asked for them: `job_child_once`, partial;
 - waiting jobs that expire: `job_expires` and `job_deadline`, partial on those that can;
@@ -69,7 +70,9 @@ class Job(models.Model):
     tenant = models.ForeignKey(Tenant, models.PROTECT, db_index=False, related_name="jobs")
     workspace = models.ForeignKey(Workspace, models.PROTECT, db_index=False, related_name="jobs")
     workflow = models.ForeignKey(Workflow, models.PROTECT, db_index=False, related_name="jobs")
-    mission = models.ForeignKey(Mission, models.PROTECT, null=True, blank=True, related_name="jobs")
+    mission = models.ForeignKey(
+        Mission, models.PROTECT, null=True, blank=True, db_index=False, related_name="jobs"
+    )
     pool = models.ForeignKey(Pool, models.PROTECT, db_index=False, related_name="jobs")
     kind = models.CharField(max_length=30)
     job_class = models.CharField(max_length=30)
@@ -160,7 +163,16 @@ class Job(models.Model):
             ),
             models.Index(fields=["tenant", "-seq"], name="job_of_tenant"),
             models.Index(fields=["workspace", "-seq"], name="job_of_workspace"),
-            models.Index(fields=["workflow", "-seq"], name="job_of_workflow"),
+            models.Index(
+                fields=["workflow", "-seq"],
+                condition=Q(finished_at__isnull=False) | Q(phase="review"),
+                name="job_of_workflow",
+            ),
+            models.Index(
+                fields=["mission", "-seq"],
+                condition=Q(mission__isnull=False),
+                name="job_of_mission",
+            ),
             models.Index(
                 fields=["tenant", "workspace"],
                 condition=Q(state__in=BACKLOG),

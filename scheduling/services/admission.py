@@ -6,7 +6,7 @@ the jobs, their reservations, decisions and events stand. Jobs are decided in th
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -263,7 +263,7 @@ def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime, *, new_
 def _request(judged: Judged, expires_at: datetime) -> ReserveRequest:
     quote, draft = judged.quote, judged.draft
     asked = request_of(draft.job, draft.workflow, quote.spend, expires_at)
-    return replace(asked, instead=quote.instead) if quote.instead else asked
+    return structs.replace(asked, instead=quote.instead) if quote.instead else asked
 
 
 def request_of(

@@ -26,8 +26,9 @@ A lost worker is no fault of the job, so it costs no try. A job that loses its w
 again may be what kills it, so `LOST_LIMIT` placements above its tries are the most a step gets.
 """
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from scheduling.core.policy.fallback import has_list
 from scheduling.core.policy.settings import OnLost, Policy
@@ -69,8 +70,7 @@ _ATTEMPT_STATE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class Course(Struct, frozen=True, kw_only=True):
     """How far a job has come when an attempt of it ends.
 
     `tries` are the failures of its present step, which began when its fence stood at `step_fence`.
@@ -101,8 +101,7 @@ class Course:
         return runs_by(self.kind) is RunsBy.CALLER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """The states that follow, the event's name, and when a waiting job wakes (epoch seconds).
 
     `stepped`: the next placement is another step's; `phase`: what the job is at then (None: as it

@@ -12,7 +12,7 @@ taken or passed over.
 
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -243,7 +243,7 @@ def _fund(switches: Sequence[Switch], sight: Sight) -> None:
         return
     expires_at = expiry(sight.now)
     requests = [
-        replace(
+        structs.replace(
             request_of(one.job, one.job.workflow, one.ways[0].spend, expires_at),
             instead=tuple(way.spend for way in one.ways[1:]),
         )

@@ -4,7 +4,6 @@ Django's constructor and inserts look at each column of each row anew, which is 
 that a set of some hundred rows takes; here that is done once a process.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,11 +11,11 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection
 from django.db.models import NOT_PROVIDED, Field, JSONField, Model
 from django.db.models.base import ModelState
 
-from billing.services.sets import array
+from billing.services.sets import array, json_text
 
 Row = TypeVar("Row", bound=Model)
 Write = Callable[[Any], object]
@@ -80,7 +79,7 @@ def row_new(
     row.__dict__.update({name: make() for name, make in makers if name not in values})
     row.__dict__.update(values)
     row._state = ModelState()
-    row._state.db, row._state.adding = connection.alias, False
+    row._state.db, row._state.adding = DEFAULT_DB_ALIAS, False
     row._state.fields_cache.update(related or {})
     return row
 
@@ -121,5 +120,5 @@ def _write(field: "Field[Any, Any]") -> Write | None:
     if isinstance(field, ArrayField):
         return array
     if isinstance(field, JSONField):
-        return lambda value: None if value is None else json.dumps(value)
+        return lambda value: None if value is None else json_text(value)
     return None

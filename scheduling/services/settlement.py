@@ -11,13 +11,14 @@ checkpoint is stored with the rest.
 import random
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from django.db import transaction
+from msgspec import Struct
 
 from billing.core.dimensions import ATTEMPT_EVENT
 from billing.core.pricing import Usage as PricedUsage
@@ -59,8 +60,7 @@ BOOKING_FAULTS = (UnpricedModel, UsageConflict)
 """What undoes a whole set for the fault of one attempt in it: settle the attempts alone then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class Report(Struct, frozen=True, kw_only=True):
     """What a worker says of one attempt; `outcome` None: the worker is lost."""
 
     attempt_id: uuid.UUID
@@ -68,8 +68,7 @@ class Report:
     outcome: Outcome | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SettledSet:
+class SettledSet(Struct, frozen=True, kw_only=True):
     """How many attempts of a set were settled, and how many reports came too late."""
 
     settled: int

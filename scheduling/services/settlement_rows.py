@@ -5,17 +5,17 @@ nobody who waits for a job holds an attempt; so two sets never wait for each oth
 server reads a row that it had to wait for anew, and so what is returned is the newest of both.
 """
 
-import json
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from billing.services.sets import array, columns
+from msgspec import Struct
+
+from billing.services.sets import array, columns, json_text
 from scheduling.core.states import Phase
 from scheduling.core.types import Reason
-from scheduling.executors.contract import Outcome, Usage
+from scheduling.executors.contract import Outcome
 from scheduling.services.endings import Course, Ending
 from tenants.prepared import prepared
 
@@ -91,12 +91,9 @@ FROM due WHERE j.id = due.id AND j.id = ANY(ARRAY(SELECT id FROM due))
 """
 _ATTEMPT_WIDTH = 7
 """So many of the columns are the attempt's; the next is the job's id."""
-_USAGE = [one.name for one in fields(Usage)]
-_encode = json.JSONEncoder(default=str).encode
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Locked(Course):
+class Locked(Course, frozen=True, kw_only=True):
     """A job with one attempt of it, both locked: what settling has to know of them.
 
     `model` is what the attempt runs: the job's at its dispatch, else the first that its executor offers, else the
@@ -126,8 +123,7 @@ class Locked(Course):
     is_troubled: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Closing:
+class Closing(Struct, frozen=True, kw_only=True):
     """A live attempt with what its worker reported and what follows from it."""
 
     locked: Locked
@@ -207,34 +203,32 @@ def _job_row(one: Closing) -> tuple[object, ...]:
 
 
 def _usage(outcome: Outcome | None) -> str:
-    if outcome is None:
-        return "{}"
-    return _encode({name: getattr(outcome.usage, name) for name in _USAGE})
+    return "{}" if outcome is None else json_text(outcome.usage)
 
 
 def _result(outcome: Outcome | None) -> str | None:
     if outcome is None:
         return None
     if outcome.result is not None:
-        return json.dumps(outcome.result)
-    return json.dumps({"partial_text": outcome.partial_text}) if outcome.partial_text else None
+        return json_text(outcome.result)
+    return json_text({"partial_text": outcome.partial_text}) if outcome.partial_text else None
 
 
 def _checkpoint(one: Closing) -> str | None:
     goes_on = one.ending.stepped or one.ending.made_room
     if one.outcome is None or one.outcome.next is None or not goes_on:
         return None
-    return json.dumps(one.outcome.next.checkpoint)
+    return json_text(one.outcome.next.checkpoint)
 
 
 def _error(outcome: Outcome | None, retry_at: float | None) -> str | None:
     if outcome is None:
-        return json.dumps({"class": "lost", "message": LOST})
+        return json_text({"class": "lost", "message": LOST})
     if outcome.ceiling:
-        return json.dumps({"class": Reason.HARD_CEILING, "message": outcome.ceiling})
+        return json_text({"class": Reason.HARD_CEILING, "message": outcome.ceiling})
     if outcome.error_class is None or outcome.unfunded is not None:
         return None
     error = {"class": outcome.error_class, "message": outcome.message}
     if retry_at is not None:
         error["retry_at"] = datetime.fromtimestamp(retry_at, tz=UTC).isoformat()
-    return json.dumps(error)
+    return json_text(error)

@@ -2,16 +2,16 @@
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from scheduling.models import JobEvent
 from scheduling.services.rows import table_of
 from tenants.prepared import prepared
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class Told(Struct, frozen=True, kw_only=True):
     """One event to be written: what happened to which job, why, and the facts."""
 
     job_id: uuid.UUID

@@ -7,11 +7,11 @@ and the job must all still agree.
 import json
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
+from msgspec import Struct
 
 from billing.services.sets import array
 from tenants.prepared import prepared
@@ -43,8 +43,7 @@ SELECT * FROM mine WHERE id = ANY(ARRAY(SELECT id FROM taken))
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
+class Claimed(Struct, frozen=True, kw_only=True):
     """An attempt that this worker now owns, with all that running it needs."""
 
     attempt_id: uuid.UUID

@@ -27,9 +27,9 @@ from scheduling.executors.contract import (
     status_of,
 )
 from scheduling.executors.registry import SHARED
-from scheduling.kinds.contract import Estimate, ModelKind
+from scheduling.kinds.contract import Estimate
 from scheduling.kinds.flow import KIND as FLOW
-from scheduling.kinds.registry import KINDS
+from scheduling.kinds.registry import MODEL_KINDS
 from scheduling.services.settlement import Report
 from scheduling.tasks import rounds
 from scheduling.tasks.ceilings import bounded, left_of
@@ -103,7 +103,7 @@ def _outcome(
     work = _work(claimed)
     if claimed.kind == FLOW:
         return rounds.round_run(claimed, work, cancel, dispatch)
-    if not isinstance(KINDS.get(claimed.kind), ModelKind):
+    if claimed.kind not in MODEL_KINDS:
         return dispatch(work)
     asked = bounded(work, left_of(claimed), claimed)
     return asked if isinstance(asked, Outcome) else dispatch(asked)

@@ -1,6 +1,5 @@
 """Exact prices: disjoint meters, tiers, no float."""
 
-from dataclasses import replace
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from billing.core.pricing import (
     USAGE_INCONSISTENT,

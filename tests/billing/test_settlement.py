@@ -1,13 +1,13 @@
 """Booking usage exactly once, in the right window, at the right price."""
 
 import uuid
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import transaction
+from msgspec.structs import replace
 
 from billing.core.pricing import Usage
 from billing.models import Balance, BudgetAlert, LedgerEntry, Reservation

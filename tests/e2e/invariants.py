@@ -42,6 +42,13 @@ VIOLATIONS = {
     ),
     "reservations still open": ("SELECT count(*) FROM billing_reservation WHERE state = 'open'"),
     "balances that still hold something": ("SELECT count(*) FROM billing_balance WHERE held <> 0"),
+    "events, decisions and reservations of no job": (
+        "SELECT count(*) FROM (SELECT job_id, tenant_id FROM scheduling_jobevent "
+        "UNION ALL SELECT job_id, NULL FROM scheduling_decision "
+        "UNION ALL SELECT job_id, tenant_id FROM billing_reservation) book "
+        "LEFT JOIN scheduling_job j ON j.id = book.job_id "
+        "WHERE j.id IS NULL OR book.tenant_id <> j.tenant_id"
+    ),
     "moments with more in use than the pool has": (
         "SELECT count(*) FROM scheduling_attempt a JOIN scheduling_job j ON j.id = a.job_id "
         "JOIN scheduling_pool p ON p.id = j.pool_id WHERE p.budget < ("

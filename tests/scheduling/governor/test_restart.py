@@ -11,7 +11,8 @@ from scheduling.core.types import Reason
 from scheduling.executors.contract import ErrorClass
 from scheduling.governor.book import Book
 from scheduling.governor.dispatch import remember
-from scheduling.models import Attempt, Job, PolicyVersion, Pool
+from scheduling.governor.durations import LAST_RUNS
+from scheduling.models import Attempt, Job, PolicyVersion, Pool, Workflow
 from tenants.models import Tenant, Workspace
 from tests.scheduling.factories import (
     WHO,
@@ -186,3 +187,16 @@ def test_a_job_with_a_stranger_for_a_workspace_weight_is_ordered(
             "SELECT count(*) FROM scheduling_servicememory WHERE workspace_id = %s", [str(other.id)]
         )
         assert cursor.fetchone()[0] == 1
+
+
+def test_what_a_workflows_runs_take_is_known_again_however_many_of_its_jobs_wait(
+    desk: Desk, pool: Pool
+) -> None:
+    space = make_tenant("a", pool)
+    submit(space)
+    desk.turn()
+    desk.finish()
+    desk.turn()
+    submit(space, 4 * LAST_RUNS + 1)
+    desk.restart()
+    assert desk.leader.book.durations.knows(str(Workflow.objects.get().id))

@@ -4,15 +4,18 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from billing.models import LedgerEntry, Reservation
 from billing.services import prices
 from billing.services.checks import balances_differ
-from scheduling.models import Attempt, Executor, Job, Pool
+from scheduling.models import Attempt, Decision, Executor, Job, JobEvent, Pool
+from scheduling.services.retention import jobs_forget
 from scheduling.services.settlement import SettledSet
 from tenants.models import Workspace
 from tests.locks import wait_until_waited_for
@@ -77,6 +80,32 @@ def test_a_settle_that_waits_for_a_job_holds_no_attempt_and_sees_what_was_done_m
     attempt.refresh_from_db()
     job = Job.objects.get()
     assert (attempt.state, job.state, job.reason) == ("complete", "canceled", "canceled")
+
+
+def test_a_late_report_that_waits_for_a_job_that_is_forgotten_leaves_nothing_in_the_books(
+    acme: Workspace, worker: int
+) -> None:
+    attempt = running(submit(acme)[0], worker)
+    settle([attempt], None)
+    again = running(Job.objects.get(), worker, 2)
+    settle([again], done({"text": "new"}))
+    booked = LedgerEntry.objects.count()
+
+    def report() -> SettledSet:
+        try:
+            return settle([attempt], done({"text": "late"}))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            assert jobs_forget(before=timezone.now() + timedelta(days=1)) == 1
+            late = threads.submit(report)
+            wait_until_waited_for()
+        assert late.result(timeout=20) == SettledSet(settled=0, stale=0)
+    books = (Job, Attempt, JobEvent, Decision)
+    assert [book.objects.count() for book in books] == [0, 0, 0, 0]
+    assert LedgerEntry.objects.count() == booked
 
 
 PLAIN_STATEMENTS = 9
