@@ -26,7 +26,7 @@ WATCH = """
 (() => {
   const clock = () => (performance.timeOrigin + performance.now()) / 1000;
   const painted = (note) => requestAnimationFrame(() => requestAnimationFrame(() => note(clock())));
-  window.bench = { left: [], events: [], budget: [], opened: null, since: 0 };
+  window.bench = { left: [], events: [], budget: [], opened: null, since: Number.MAX_SAFE_INTEGER };
   const rows = (records) => {
     const keys = records.flatMap((one) => [...one.removedNodes]).map((row) => row.dataset?.key)
       .filter((key) => key && !document.querySelector(`#rows tr[data-key="${key}"]`));

@@ -3,8 +3,7 @@
     python -m bench.board_scene make JOBS TENANTS     prints the keys of the boards' sessions
     python -m bench.board_scene levers                reads UNITS a line, prints when it committed
 
-Tenants have unequal backlogs. Jobs are inserted by one statement with the columns that the service
-writes; they arrived over the last twenty minutes, so that none ages while the bench runs. The governor
+Tenants have unequal backlogs. Jobs are stored in sets as the service stores them; they arrived over the last twenty minutes, so that none ages while the bench runs. The governor
 loads them when it starts, as one does that takes over from another.
 """
 
@@ -12,6 +11,9 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
+from datetime import datetime, timedelta
+from uuid import UUID
 
 import django
 
@@ -22,10 +24,12 @@ django.setup()
 from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_KEY, get_user_model
 from django.contrib.sessions.backends.db import SessionStore
 from django.db import connection
+from django.utils import timezone
 
 from scheduling.controls.policies import policy_publish
 from scheduling.controls.pools import ExecutorSettings, executor_put, pool_create, pool_dial
-from scheduling.models import Pool, Workflow
+from scheduling.models import Job, Pool, Workflow
+from scheduling.services.rows import row_new, table_of
 from tenants.models import Membership, Tenant, Workspace
 
 UNITS, SLOTS = 64, 64
@@ -33,25 +37,7 @@ JOB_S = 1.0
 WORKFLOWS = (("triage", 1), ("summarise", 2), ("review", 4))
 OPERATORS, VIEWERS, SEEN = 3, 2, 3
 BY = {"acting_user": "bench", "reason": "the scene of a benchmark"}
-JOBS = """
-INSERT INTO scheduling_job (
-  id, seq, tenant_id, workspace_id, workflow_id, pool_id, kind, job_class, risk, state, paused,
-  cancel_requested, reason, outcome, fence, step, tries, max_attempts, idempotent, payload,
-  model, region, labels, keys, tools, data_class, compute_class, estimate, needs_review,
-  input_tokens, output_tokens, submitted_by, submitted_at
-)
-SELECT gen_random_uuid(), nextval('scheduling_job_arrival'), t.id, w.id, f.id, f.pool_id,
-  'simulated', CASE WHEN n %% 5 = 0 THEN 'batch' ELSE 'normal' END, 'low', 'queued', false,
-  false, 'in_order', 'unreviewed', 0, 0, 0, 3, true, jsonb_build_object('seconds', %(seconds)s),
-  '', '', '{}', '{}', '{}', '', '', '{}', false, 0, 0, 'bench', now() - interval '20 minutes' * (1 - n::float8 / %(jobs)s)
-FROM generate_series(1, %(jobs)s) n
-JOIN (SELECT id, row_number() OVER (ORDER BY slug) AS place FROM tenants_tenant) t
-  ON t.place = 1 + floor(%(tenants)s * power((n::int8 * 7919 %% %(jobs)s)::float8 / %(jobs)s, 1.5))
-JOIN tenants_workspace w ON w.tenant_id = t.id
-JOIN (SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY slug) AS kind
-      FROM scheduling_workflow) f ON f.tenant_id = t.id AND f.kind = 1 + n %% %(workflows)s
-ORDER BY n
-"""
+ROWS, WAITED = 5_000, timedelta(minutes=20)
 
 
 def make(jobs: int, tenants: int) -> dict[str, list[str]]:
@@ -63,10 +49,7 @@ def make(jobs: int, tenants: int) -> dict[str, list[str]]:
     )
     executor_put(slug="sim", pool=pool, settings=settings, **BY)
     _tenants(tenants, pool)
-    values = {"jobs": jobs, "tenants": tenants, "seconds": JOB_S, "workflows": len(WORKFLOWS)}
-    with connection.cursor() as cursor:
-        cursor.execute(JOBS, values)
-        cursor.execute("ANALYZE scheduling_job")
+    _jobs(jobs, timezone.now())
     return _people()
 
 
@@ -81,6 +64,45 @@ def _tenants(count: int, pool: Pool) -> None:
         Workflow(tenant=row, pool=pool, slug=slug, name=slug, cost=cost, expected_s=JOB_S)
         for row in rows
         for slug, cost in WORKFLOWS
+    )
+
+
+def _jobs(count: int, now: datetime) -> None:
+    """Store waiting jobs of tenants of heavy-tailed sizes, as the service stores them."""
+    workspaces = list(Workspace.objects.order_by("tenant__slug"))
+    flows: dict[UUID, list[Workflow]] = defaultdict(list)
+    for flow in Workflow.objects.order_by("slug"):
+        flows[flow.tenant_id].append(flow)
+    table = table_of(Job, "submitted_at")
+    with connection.cursor() as cursor:
+        for start in range(0, count, ROWS):
+            rows = []
+            for n in range(start, min(start + ROWS, count)):
+                place = int(len(workspaces) * (n * 7919 % count / count) ** 1.5)
+                at = now - WAITED * (1 - n / count)
+                space = workspaces[place]
+                rows.append(_job(space, flows[space.tenant_id][n % len(WORKFLOWS)], n, at))
+            cursor.execute(table.insert, table.literals(rows))
+        cursor.execute("ANALYZE scheduling_job")
+
+
+def _job(space: Workspace, flow: Workflow, number: int, submitted_at: datetime) -> Job:
+    return row_new(
+        Job,
+        tenant_id=space.tenant_id,
+        workspace_id=space.id,
+        workflow_id=flow.id,
+        pool_id=flow.pool_id,
+        kind="simulated",
+        job_class="batch" if number % 5 == 0 else "normal",
+        state="queued",
+        reason="in_order",
+        max_attempts=3,
+        payload={"seconds": JOB_S},
+        input_tokens=0,
+        output_tokens=0,
+        submitted_by="bench",
+        submitted_at=submitted_at,
     )
 
 

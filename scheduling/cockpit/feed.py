@@ -1,7 +1,7 @@
 """What the boards show that is not in the order snapshot: the newest events, the money of today.
 
 Both come from the database, so they are read here once for all sockets of the process, at most
-every half second (events) and every ten seconds (spend), in two threads that hold the only database
+every quarter of a second (events) and every ten seconds (spend), in two threads that hold the only database
 connections of the live path. Events commit late at times, so each read goes back over the last
 numbers and drops those it has.
 """
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 KEPT = 500
 BACK = 200
-EVENTS_EVERY_S = 0.5
+EVENTS_EVERY_S = 0.25
 SPEND_EVERY_S = 10.0
 CENT = Decimal("0.01")
 
@@ -56,20 +56,30 @@ class Feed:
         return await asyncio.wrap_future(job)
 
     async def refresh(self) -> None:
-        """Read what is due; callers that come meanwhile share the load."""
+        """Return when a read that began after this call is done; callers share the reads."""
+        called = time.monotonic()
+        began = -SPEND_EVERY_S
+        while began < called:
+            load, began = self._begin()
+            if load is None:
+                await asyncio.sleep(began + EVENTS_EVERY_S - time.monotonic())
+            else:
+                await asyncio.wrap_future(load)
+
+    def _begin(self) -> tuple[Future[None] | None, float]:
+        """Return the read under way, begun if it is time for one, and when the last one began."""
         with self._lock:
-            due = time.monotonic() - self._events_at >= EVENTS_EVERY_S
-            if due and (self._load is None or self._load.done()):
-                self._load = self._threads.submit(with_connections_closed, self.load)
-            load = self._load
-        if load is not None:
-            await asyncio.wrap_future(load)
+            now = time.monotonic()
+            load = None if self._load is None or self._load.done() else self._load
+            if load is None and now >= self._events_at + EVENTS_EVERY_S:
+                self._events_at = now
+                load = self._load = self._threads.submit(with_connections_closed, self.load)
+            return load, self._events_at
 
     def load(self) -> None:
         """Read what is new; a database that does not answer leaves what there is."""
         now = time.monotonic()
         try:
-            self._events_at = now
             self._load_events()
             if now - self._spend_at >= SPEND_EVERY_S:
                 self._spend_at = now

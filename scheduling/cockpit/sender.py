@@ -54,6 +54,7 @@ class Sender:
         self._ticked: dict[str, tuple[int, int]] = {}
         self._stopped = False
         self._events: asyncio.Task[None] | None = None
+        self._events_due = False
 
     def tick(self, pool: str, epoch: int, seq: int) -> None:
         """Note that a version is there."""
@@ -201,14 +202,17 @@ class Sender:
     def _look_for_events(self) -> None:
         """Have the feed read the database meanwhile; the order does not wait for it."""
         wanted = any(sub.ask.topic in ("events", "summary") for sub in self._subs.values())
-        if wanted and (self._events is None or self._events.done()):
+        self._events_due |= wanted
+        if self._events_due and (self._events is None or self._events.done()):
             self._events = asyncio.create_task(self._read_events())
 
     async def _read_events(self) -> None:
-        before = self._feed.version
-        await self._feed.refresh()
-        if self._feed.version != before:
-            self._wake.set()
+        while self._events_due:
+            self._events_due = False
+            before = self._feed.version
+            await self._feed.refresh()
+            if self._feed.version != before:
+                self._wake.set()
 
     def _skipped(self, subscription: Subscription) -> int:
         """Return how many events came since the last frame beyond those that the window holds."""

@@ -123,6 +123,25 @@ def test_events_reach_only_those_who_see_the_tenant_and_late_ones_are_found(peop
     assert [row[0] for row in feed.rows(OPERATOR)] == [70, 60, 40]
 
 
+def test_what_is_committed_just_after_a_read_is_read_without_another_tick(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Feed, "_load_events", lambda feed: reads.append(len(reads)))
+    monkeypatch.setattr(Feed, "_load_spend", lambda *_: None)
+    reads: list[int] = []
+    feed = Feed()
+
+    async def ask() -> int:
+        await feed.refresh()
+        return len(reads)
+
+    async def asked_again_and_by_many() -> list[int]:
+        first = await ask()
+        return [first, *await asyncio.gather(*(ask() for _ in range(20)))]
+
+    assert asyncio.run(asked_again_and_by_many()) == [1] + [2] * 20
+
+
 def test_spend_is_text_and_only_for_those_who_see_costs(people: People) -> None:
     feed = Feed()
     feed.load()
