@@ -12,6 +12,8 @@ from django.utils.module_loading import import_string as found
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "telemachus.settings")
 
+OPERATOR, PASSWORD = "olga", "only-in-tests"
+
 
 def main(budget: int, share_by: str, policy: str = "{}") -> dict[str, str]:
     by = {"acting_user": "test", "reason": "a test's scene"}
@@ -28,6 +30,9 @@ def main(budget: int, share_by: str, policy: str = "{}") -> dict[str, str]:
     )
     put = found("scheduling.controls.pools.executor_put")
     put(slug="sim", pool=pool, settings=settings, **by)
+    people = found("django.contrib.auth.get_user_model")().objects
+    olga = people.create_user(OPERATOR, password=PASSWORD)
+    found("tenants.models.Membership").objects.create(user=olga, role="operator")
     keys: dict[str, str] = {}
     for slug, weight in (("one", 2), ("two", 1), ("three", 1), ("four", 1)):
         tenant = found("tenants.services.tenant_create")(slug=slug, name=slug, **by)

@@ -8,7 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,6 +93,19 @@ class System:
     def client(self, tenant: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.keys[tenant]}"}
         return httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=30)
+
+    @contextmanager
+    def signed_in(self, name: str, password: str) -> Iterator[httpx.Client]:
+        """Give a client of the API with a browser's session instead of a key."""
+        with httpx.Client(base_url=self.url, timeout=30) as client:
+            client.get("/login/")
+            client.headers["Referer"] = self.url
+            token = {"csrfmiddlewaretoken": client.cookies["csrftoken"]}
+            told = {"username": name, "password": password}
+            assert client.post("/login/", data=told | token).status_code == 302
+            client.headers["X-CSRFToken"] = client.cookies["csrftoken"]
+            client.base_url = f"{self.url}/api/v1"
+            yield client
 
     def sql(self, statement: str, *values: object) -> list[tuple]:
         url = postgres.url(self.home)

@@ -3,9 +3,11 @@
 import time
 from collections.abc import Iterator
 
+from tests.e2e.seed import OPERATOR, PASSWORD
 from tests.e2e.system import System
 
 SEVEN = ["A1", "B1", "C2", "D1", "E2", "F3", "G1"]
+FIRST_IN_LINE = [{"name": "normal", "fifo": True, "asked_by": "submitter"}]
 TENANT = {"1": "one", "2": "two", "3": "three"}
 
 
@@ -38,6 +40,26 @@ def submit(system: System, tenant: str, body: dict) -> str:
     return answer.json()["id"]
 
 
+def try_policy(system: System, body: dict) -> str:
+    """Ask, as an operator in a browser, for a trial of a draft on what waits now; its address."""
+    with system.signed_in(OPERATOR, PASSWORD) as client:
+        number = client.post("/policies", json={"body": body, "note": "an idea"}).json()["number"]
+        asked = client.post(f"/policies/{number}/trial")
+        assert asked.status_code == 202, asked.text
+        return f"/trials/{asked.json()['id']}"
+
+
+def assert_first_in_line_is_worse_for_the_newer(system: System, tried: str) -> None:
+    with system.signed_in(OPERATOR, PASSWORD) as client:
+        trial = client.get(tried, params={"wait": 30}).json()
+    assert trial["state"] == "done", trial
+    found = trial["result"]["all"]
+    assert found["jobs"] >= 1000
+    waits = {one["tenant"]: one["mean_wait_s"] for one in found["tenants"]}
+    assert waits["two"][1] < waits["two"][0]
+    assert waits["three"][1] > waits["three"][0]
+
+
 def test_seven_charts_then_a_thousand_against_a_hundred(system: System):
     system.seed(budget=1, share_by="turns")
     system.wait("the workers' arrival", lambda: system.sql(WORKERS) == [(3,)])
@@ -58,8 +80,10 @@ def test_seven_charts_then_a_thousand_against_a_hundred(system: System):
     assert sum(older["counts"].values()) == 1000  # one may be told "at once" by the last picture
     with system.client("three") as client:
         newer = client.post("/jobs/bulk", json={"jobs": [job()] * 100}).json()
+    tried = try_policy(system, {"share_by": "turns", "classes": FIRST_IN_LINE})
     ids = {row["id"] for row in newer["results"]}
     known = 9
     system.wait("200 placements", lambda: len(list(placed(system))) >= known + 200, 90)
     first_200 = list(placed(system))[known : known + 200]
     assert abs(sum(job_id in ids for job_id in first_200) - 100) <= 1
+    assert_first_in_line_is_worse_for_the_newer(system, tried)
