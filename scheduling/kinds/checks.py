@@ -3,19 +3,23 @@
 import json
 import re
 from collections.abc import Collection, Iterator
+from math import isfinite
 from typing import Any
 
 from scheduling.kinds.contract import Fault, InvalidPayload, Payload
 
 MAX_NAMED_VALUES = 12
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-_AS_JSON = json.JSONEncoder(ensure_ascii=False)
+_AS_JSON = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def refuse(faults: list[Fault]) -> None:
-    """Raise `InvalidPayload` if there is any fault."""
-    if faults:
-        raise InvalidPayload(tuple(faults))
+    """Raise `InvalidPayload` if there is any fault, with the first of each field."""
+    first: dict[str, Fault] = {}
+    for fault in faults:
+        first.setdefault(fault.field, fault)
+    if first:
+        raise InvalidPayload(tuple(first.values()))
 
 
 def unknown_fields(value: Payload, allowed: Collection[str], where: str = "") -> list[Fault]:
@@ -57,22 +61,23 @@ def one_of(name: str, value: object, allowed: Collection[str]) -> list[Fault]:
 
 
 def storable(payload: Payload) -> list[Fault]:
-    """Faults for text that neither the database nor a request body can carry.
+    """Faults for what neither the database nor a request body can carry.
 
-    PostgreSQL's jsonb refuses the NUL character, and half of a surrogate pair has no UTF-8 form:
-    both would fail long after submission, so they are refused at the door.
+    PostgreSQL's jsonb refuses the NUL character, half of a surrogate pair has no UTF-8 form, and JSON
+    has no word for what is no finite number (such as 1e999 is read as): all would fail long after
+    submission, so they are refused at the door.
     """
     if _is_plain(payload):
         return []
     return [
-        Fault(field=path, sentence="holds a NUL character or half of a surrogate pair; remove it")
-        for path, text in _texts(payload)
-        if _UNSTORABLE.search(text)
+        Fault(field=path, sentence=fault)
+        for path, value in _leaves(payload)
+        if (fault := _unstorable(value))
     ]
 
 
 def _is_plain(payload: Payload) -> bool:
-    """Tell whether one look at the whole as JSON finds nothing to look at text by text."""
+    """Tell whether one look at the whole as JSON finds nothing to look at value by value."""
     try:
         written = _AS_JSON.encode(payload)
     except (TypeError, ValueError, RecursionError):
@@ -80,16 +85,25 @@ def _is_plain(payload: Payload) -> bool:
     return "\\u0000" not in written and _UNSTORABLE.search(written) is None
 
 
-def _texts(payload: Payload) -> Iterator[tuple[str, str]]:
-    """Every text of a payload, keys included, with its path; a stack, for depth is not ours."""
+def _unstorable(value: object) -> str:
+    """Say what is wrong with a value, nothing if it can be stored."""
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        return "holds a NUL character or half of a surrogate pair; remove it"
+    if isinstance(value, float) and not isfinite(value):
+        return "is too large a number, or none; use a finite one"
+    return ""
+
+
+def _leaves(payload: Payload) -> Iterator[tuple[str, object]]:
+    """Every value of a payload, keys included, with its path; a stack, for depth is not ours."""
     stack: list[tuple[str, Any]] = [("", payload)]
     while stack:
         path, value = stack.pop()
-        if isinstance(value, str):
-            yield path, value
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             for key, inner in value.items():
                 yield path or "payload", str(key)
                 stack.append((f"{path}.{key}" if path else str(key), inner))
         elif isinstance(value, list | tuple):
             stack.extend((f"{path}[{index}]", inner) for index, inner in enumerate(value))
+        else:
+            yield path, value

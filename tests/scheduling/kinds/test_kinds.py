@@ -216,3 +216,10 @@ def test_refusals_read_as_sentences():
 )
 def test_tokens_are_estimated_by_bytes(text, tokens):
     assert text_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("value", ["a\0b", "\ud800", float("inf"), float("nan")])
+def test_what_no_database_can_hold_is_refused_at_the_door_with_its_path(value):
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"x": [1, value]}}}
+    (path,) = bad_fields("chat", chat(tools=[tool]))
+    assert path == "tools[0].function.parameters.x[1]"
