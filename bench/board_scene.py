@@ -3,8 +3,9 @@
     python -m bench.board_scene make JOBS TENANTS     prints the keys of the boards' sessions
     python -m bench.board_scene levers                reads UNITS a line, prints when it committed
 
-Tenants have unequal backlogs. Jobs are stored in sets as the service stores them; they arrived over the last twenty minutes, so that none ages while the bench runs. The governor
-loads them when it starts, as one does that takes over from another.
+Tenants have unequal backlogs. Jobs are stored in sets as the service stores them; they arrived over
+the last twenty minutes, so that none ages while the bench runs. The governor loads them when it
+starts, as one does that takes over from another.
 """
 
 import json

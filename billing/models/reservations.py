@@ -1,8 +1,7 @@
 """What admitted jobs hold of their budgets.
 
 A reservation is stored together with its lines and its job, so the database checks no keys among
-them; a budget may be deleted while it is held, so that key is checked. What a budget holds is found by the reservations
-that are open, not by all the lines it ever had.
+them; a budget may be deleted while it is held, so that key is checked.
 """
 
 from typing import ClassVar
@@ -71,7 +70,7 @@ class ReservationLine(models.Model):
     reservation = models.ForeignKey(
         Reservation, models.CASCADE, db_index=False, db_constraint=False, related_name="lines"
     )
-    budget = models.ForeignKey(Budget, models.CASCADE, db_index=False, related_name="+")
+    budget = models.ForeignKey(Budget, models.CASCADE, related_name="+")
     window_start = models.DateTimeField()
     amount = measure()
 

@@ -55,7 +55,9 @@ def test_every_figure_is_the_one_that_the_api_tells_the_same_person(
 ) -> None:
     client = signed_in(getattr(people, name))
     for by in GROUPINGS:
-        compare(*asked(client, by=by, **TARGETS))
+        page, told = asked(client, by=by, **TARGETS)
+        assert len(told["hours"]) == 24
+        compare(page, told)
 
 
 def compare(page: Sent, told: dict[str, Any]) -> None:
