@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from telemachus.local import services
+from telemachus.local import services, statics
 from telemachus.local.child import Child, Running, exit_text
 from telemachus.local.console import Console
 from telemachus.local.errors import LocalServiceError
@@ -28,8 +28,9 @@ from telemachus.local.supervisor import SPEAKER, Supervisor
 NETWORK_QUEUES = "local-model,simulated"
 CONTROL_THREADS = 2
 STATIC = ("collectstatic", "--noinput", "-v0")
-ROWS = (("migrate", "--noinput", "-v0"), ("prices_import", "--skip-checks"))
-"""What is done, each by a child, before the long-lived processes start; `STATIC` beside the others."""
+ROWS = ("prepare",)
+"""What is done by children side by side before the long-lived processes start; `ROWS` also checks the
+project, so those need not."""
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -68,7 +69,7 @@ def children(options: Options, env: dict[str, str]) -> list[Child]:
 
     def worker(name: str, node: str, threads: int, queues: str) -> Child:
         size = ("-P", "threads", "-c", str(threads), "-n", f"{node}@%h", "-Q", queues)
-        celery = ("-m", "celery", "-A", "telemachus", "worker")
+        celery = ("-m", "celery", "-A", "telemachus", "--skip-checks", "worker")
         return child(name, *celery, *size, "--loglevel", "INFO")
 
     listen = ("-b", options.host, "-p", str(options.port))
@@ -80,7 +81,7 @@ def children(options: Options, env: dict[str, str]) -> list[Child]:
     return [
         *([web] if options.web else []),
         *([model] if options.model_port else []),
-        child("governor", str(BASE_DIR / "manage.py"), "governor"),
+        child("governor", str(BASE_DIR / "manage.py"), "governor", "--skip-checks"),
         worker("control", "control", CONTROL_THREADS, "control"),
         *(
             worker(f"worker-{n}", f"model-{n}", options.threads, NETWORK_QUEUES)
@@ -130,12 +131,14 @@ class Installation:
             self._console.write(service.name, "runs")
         own = {"TELEMACHUS_HOME": str(self._home), "PYTHONUNBUFFERED": "1"}
         env = {**os.environ, **urls, **own}
-        with self._managing(env, *STATIC):
-            for command in ROWS:
-                with self._managing(env, *command):
-                    pass
+        stale = not statics.are_collected()
+        with ExitStack() as stack:
+            for command in (STATIC, ROWS) if stale else (ROWS,):
+                stack.enter_context(self._managing(env, *command))
         if self._stops:
             return
+        if stale:
+            statics.note_collected()
         self._supervisor = Supervisor(children(self._options, env), write=self._console.write)
         with ExitStack() as stack:
             for service in wanted:

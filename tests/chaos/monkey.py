@@ -57,10 +57,13 @@ class Monkey:
 
     def start(self) -> None:
         """Add what `up` does not run: a standby governor and a worker with a pool of processes."""
-        celery = [sys.executable, "-m", "celery", "-A", "telemachus", "worker"]
+        celery = [sys.executable, "-m", "celery", "-A", "telemachus", "--skip-checks", "worker"]
         pool = ["-P", "prefork", "-c", "2", *POOL_WORKER.split(), "-Q", "simulated"]
         pool[5] += "%h"
-        self._commands = {"standby": [*MANAGE, "governor"], "pool": [*celery, *pool]}
+        self._commands = {
+            "standby": [*MANAGE, "governor", "--skip-checks"],
+            "pool": [*celery, *pool],
+        }
         self.keep_extras()
 
     def keep_extras(self) -> None:

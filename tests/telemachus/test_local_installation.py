@@ -28,7 +28,7 @@ from telemachus.local.supervisor import Backoff
 
 ROOT = Path(__file__).parents[2]
 
-# A project whose web answers everything and whose other processes sleep; `migrate` fails on
+# A project whose web answers everything and whose other processes sleep; `prepare` fails on
 # request. Run as a program it is `manage.py up` with only the children exchanged.
 STUB = """
 import os, sys, time
@@ -51,13 +51,14 @@ def up(port):
         argv = (sys.executable, __file__, "web", str(options.port))
         return [Child(name="web", argv=argv, env=env, cwd=here)]
     installation.children, installation.BASE_DIR = children, here
+    installation.statics.are_collected = lambda: True
     options = installation.Options(port=int(port))
     home = Path(os.environ["TELEMACHUS_HOME"])
     installation.Installation(options, home=home, console=Console(sys.stdout)).run()
 
-if sys.argv[1] == "migrate":
-    print("migrating", os.environ["DATABASE_URL"].partition(":")[0])
-    sys.exit(int(os.environ.get("STUB_MIGRATE", "0")))
+if sys.argv[1] == "prepare":
+    print("preparing", os.environ["DATABASE_URL"].partition(":")[0])
+    sys.exit(int(os.environ.get("STUB_PREPARE", "0")))
 if sys.argv[1] == "web":
     print("web pid", os.getpid(), flush=True)
     HTTPServer(("127.0.0.1", int(sys.argv[2])), Answer).serve_forever()
@@ -67,10 +68,11 @@ if sys.argv[1] == "up":
 
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch, tmp_path):
+def own_home(monkeypatch, settings, tmp_path):
     for variable in ("DATABASE_URL", "REDIS_URL", "TELEMACHUS_PG_PORT", "TELEMACHUS_REDIS_PORT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("TELEMACHUS_HOME", str(tmp_path / "home"))
+    settings.STATIC_ROOT = tmp_path / "home" / "static"
     yield
     services.stop((POSTGRES, VALKEY), tmp_path / "home")
 
@@ -129,7 +131,7 @@ def gone(pid):
 @pytest.mark.slow
 def test_up_starts_all_revives_a_killed_server_and_stops_clean(up):
     up.until(rf"telemachus is up: http://127.0.0.1:{up.port}/\n")
-    assert re.search(r"migrate +\| migrating postgresql\n", up.text)
+    assert re.search(r"prepare +\| preparing postgresql\n", up.text)
     web = int(up.until(r"web pid (\d+)")[1])
     before = {service.name: service.url(up.home) for service in (POSTGRES, VALKEY)}
     for pid_file in ("pgdata/postmaster.pid", "valkey/valkey.pid"):
@@ -217,13 +219,13 @@ def test_a_stop_before_the_migration_is_no_failure(tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_a_failed_migration_stops_all_and_says_where_to_look(tmp_path, monkeypatch):
     (tmp_path / "manage.py").write_text(STUB)
-    monkeypatch.setenv("STUB_MIGRATE", "3")
+    monkeypatch.setenv("STUB_PREPARE", "3")
     monkeypatch.setattr(installation, "BASE_DIR", tmp_path)
     said = StringIO()
     whole = Installation(Options(web=False), home=tmp_path / "home", console=Console(said))
-    with pytest.raises(LocalServiceError, match=r"migrate ended with exit code 3"):
+    with pytest.raises(LocalServiceError, match=r"prepare ended with exit code 3"):
         whole.run()
-    assert "migrating postgresql" in said.getvalue()
+    assert "preparing postgresql" in said.getvalue()
     assert POSTGRES.url(tmp_path / "home") is VALKEY.url(tmp_path / "home") is None
 
 
@@ -247,7 +249,7 @@ def test_the_processes_are_web_governor_control_and_workers():
     assert [child.name for child in made] == ["web", "governor", "control", "worker-1", "worker-2"]
     by_name = {child.name: " ".join(child.argv[1:]) for child in made}
     assert by_name["web"] == "-m daphne -b ::1 -p 8001 telemachus.asgi:application"
-    assert by_name["governor"].endswith("manage.py governor")
+    assert by_name["governor"].endswith("manage.py governor --skip-checks")
     assert "-P threads -c 2 -n control@%h -Q control " in by_name["control"]
     assert "-P threads -c 5 -n model-2@%h -Q local-model,simulated " in by_name["worker-2"]
     assert {child.env["A"] for child in made} == {"b"}

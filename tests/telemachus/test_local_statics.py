@@ -1,0 +1,45 @@
+"""Static files are collected again when what they are made of has changed, and only then."""
+
+from pathlib import Path
+
+import pytest
+
+from telemachus.local import statics
+
+
+@pytest.fixture
+def source(settings, tmp_path) -> Path:
+    """A file to be collected into a folder that stands beside it."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+    (folder / "one.css").write_text("a {}")
+    settings.STATICFILES_DIRS = [folder]
+    settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
+    settings.STATIC_ROOT = tmp_path / "static"
+    settings.STATIC_ROOT.mkdir()
+    return folder / "one.css"
+
+
+def test_what_was_never_collected_is_to_be(source):
+    assert not statics.are_collected()
+
+
+def test_what_was_collected_stays_until_a_file_changes_comes_or_goes(source):
+    statics.note_collected()
+    assert statics.are_collected()
+    source.write_text("b {color: red}")
+    assert not statics.are_collected()
+    statics.note_collected()
+    another = source.with_name("two.css")
+    another.write_text("")
+    assert not statics.are_collected()
+    another.unlink()
+    assert statics.are_collected()
+    source.unlink()
+    assert not statics.are_collected()
+
+
+def test_a_folder_that_was_taken_away_is_made_again(source, settings):
+    statics.note_collected()
+    settings.STATIC_ROOT.rmdir()
+    assert not statics.are_collected()
