@@ -9,6 +9,7 @@ from django.db import connections
 from hypothesis import settings as hypothesis_settings
 
 from billing.services.prices import prices_forget
+from telemachus.local.home import file_lock
 from telemachus.local.ports import free_port
 from tests.e2e.system import System
 
@@ -44,11 +45,20 @@ def _plain_static(settings) -> None:
 
 @pytest.fixture(scope="session")
 def ready_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The home of a whole system, with its servers, schema and prices: to make one takes long."""
-    one = System(home=tmp_path_factory.mktemp("ready") / "home", port=free_port())
-    try:
-        one.start()
-    finally:
-        code = one.stop()
-    assert code == 0, one.tail()
-    return one.home
+    """The home of a whole system, with its servers, schema and prices: to make one takes long.
+
+    The processes of one run share it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    made, home = run / "ready.made", run / "ready"
+    with file_lock(run / "ready.lock"):
+        if not made.exists():
+            one = System(home=home, port=free_port())
+            try:
+                one.start()
+            finally:
+                code = one.stop()
+            assert code == 0, one.tail()
+            made.touch()
+    return home

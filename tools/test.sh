@@ -19,12 +19,12 @@ if [ -n "${PYTEST:-}" ]; then
 fi
 $python -m coverage erase
 core="tests/scheduling/core tests/billing"  # the decision core is held to 100 % of its branches
-alone="tests/e2e tests/chaos"  # these run whole systems: one at a time
+whole="tests/e2e tests/chaos"  # these run whole systems, which wait more than they work
 $python -m coverage run -m pytest -q -n 2 --dist worksteal $core
 $python -m coverage combine --quiet
 $python -m coverage report
 linted
-$python -m pytest -q -n 2 --dist worksteal $(printf -- '--ignore %s ' $core $alone) tests
-$python -m pytest -q $alone
+$python -m pytest -q -n 2 --dist worksteal $(printf -- '--ignore %s ' $core $whole) tests
+$python -m pytest -q -n 2 --dist worksteal $whole
 port=$($python -c 'from telemachus.local.ports import free_port; print(free_port())')
 TELEMACHUS_HOME=var/test-demo $python manage.py demo --exit --port "$port"

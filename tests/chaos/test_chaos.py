@@ -85,7 +85,8 @@ def test_all_jobs_end_exactly_once_whatever_is_killed(tmp_path, ready_home):
         system.wait("rest", lambda: violations(system) == {}, 15)
         report(system, monkey)
         assert not monkey.first
-        assert sum("ended with signal SIGKILL" in line for line in system.lines) >= 2
+        # the worker; the governor that is killed may be the standby, which is not under `up`'s care
+        assert any("ended with signal SIGKILL" in line for line in system.lines)
         assert violations(system) == {}
     finally:
         if reviewers is not None:
