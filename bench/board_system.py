@@ -54,7 +54,7 @@ class Installed:
 
     def seats(self, jobs: int, tenants: int) -> Seats:
         """Bring up the schema, set the scene; returns who may sign in."""
-        for command in (STATIC, *ROWS):
+        for command in (STATIC, ROWS):
             self._run(str(BASE_DIR / "manage.py"), *command)
         made = self._run("-m", "bench.board_scene", "make", str(jobs), str(tenants))
         return Seats(**json.loads(made))

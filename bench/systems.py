@@ -129,7 +129,7 @@ class Telemachus:
         self._places.broker_empty(BROKER_OWN)
         env = self.env | {"DATABASE_URL": url}
         manage = [sys.executable, str(BASE_DIR / "manage.py")]
-        for command in (STATIC, *ROWS):
+        for command in (STATIC, ROWS):
             subprocess.run([*manage, *command], env=env, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
         subprocess.run([*self._app(), "prepare"], env=env, check=True)  # noqa: S603
 
