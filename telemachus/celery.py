@@ -5,14 +5,17 @@ or lost message changes nothing, and an attempt that nobody claims is sent again
 add nothing to that, and they cost: when the broker's connection is lost while tasks run, a late ack
 to the closed channel ends the whole worker (seen with Celery 5.7 and kombu 5.7: AttributeError in
 kombu's Redis transport), and with it work that was fine. A worker fetches a message only when a
-thread is free for it, so none is hoarded while another worker is idle.
+thread is free for it, so none is hoarded while another worker is idle; the threads are those of
+`telemachus.threads`.
 """
 
 import os
 
-from celery import Celery
+from celery import Celery, concurrency
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "telemachus.settings")
+
+concurrency.ALIASES["threads"] = "telemachus.threads:TaskPool"  # what `-P threads` means
 
 app = Celery("telemachus")
 app.config_from_object("django.conf:settings", namespace="CELERY")

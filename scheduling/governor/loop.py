@@ -63,17 +63,19 @@ def now_s() -> float:
 
 @dataclass(slots=True)
 class Clock:
-    """Runs each duty when its time has come (seconds apart)."""
+    """Runs each duty when its time has come (seconds apart); one may say that it has changed something."""
 
-    duties: list[tuple[float, Callable[[], None]]]
+    duties: list[tuple[float, Callable[[], bool | None]]]
     _due: dict[int, float] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Run what is due."""
+    def run(self) -> bool:
+        """Run what is due; returns whether any of it has changed something."""
+        changed = False
         for index, (every_s, duty) in enumerate(self.duties):
             if time.monotonic() >= self._due.get(index, 0.0):
                 self._due[index] = time.monotonic() + every_s
-                duty()
+                changed |= bool(duty())
+        return changed
 
     def next_in(self) -> float:
         """Return the seconds until the next duty, at most `IDLE_S`."""
@@ -116,14 +118,16 @@ class Leader:
             return book_load(self.epoch, now_s())
 
     def turn(self) -> bool:
-        """Do one turn; returns whether anything changed."""
-        self._clock.run()
+        """Do one turn; returns whether anything changed.
+
+        What is due by the clock comes last: what somebody nudged us for does not wait for it.
+        """
         moved = self._take_up()
         moved |= self._place()
         if moved:
             self.publisher.touch()
         self.publisher.offer(self.book, now_s())
-        return moved
+        return moved | self._clock.run()
 
     def wait_s(self) -> float:
         """Return how long the loop may sleep when nobody nudges it."""
@@ -189,22 +193,26 @@ class Leader:
             log.warning("the lease had run out and nobody took it; going on")
             self._began = time.monotonic()  # what was away may have kept workers from renewing, too
 
-    def _wake(self) -> None:
-        if wake(self.epoch).circuits:
+    def _wake(self) -> bool:
+        woken = wake(self.epoch)
+        if woken.circuits:
             self._reconfigure()
+        return bool(woken.jobs or woken.circuits)
 
-    def _settle_lost(self) -> None:
+    def _settle_lost(self) -> bool:
         # The leases may have run out while the database was away: give the living time to renew.
         if time.monotonic() - self._began < settings.WORKER_LEASE_S:
-            return
+            return False
         lost = settle_lost(self.epoch)
         if lost:
             log.warning("%d attempts of lost workers were settled", lost)
+        return lost > 0
 
-    def _make_room(self) -> None:
+    def _make_room(self) -> bool:
         asked = room_make(self.book, self.epoch, now_s())
         if asked:
             log.info("%d attempts were asked to make room", asked)
+        return asked > 0
 
     def _resend(self) -> None:
         again = unclaimed(self.book, self.epoch)
@@ -212,12 +220,12 @@ class Leader:
             log.info("%d attempts were not claimed in time and are sent again", len(again))
             self._tell(again)
 
-    def _reconfigure(self, *, all_anew: bool = False) -> None:
+    def _reconfigure(self, *, all_anew: bool = False) -> bool:
         known = None if all_anew else self.book.config
         config = config_load(self.book.run_s(), known, now=now_s())
         self._control = config.control
         if config == self.book.config:
-            return
+            return False
         if config.policy != self.book.config.policy:
             log.info("policy %d is in force", config.policy.number)
             remember(self.book, self.epoch)
@@ -230,11 +238,13 @@ class Leader:
         else:
             self.book.reconfigure(config)
         self.publisher.touch(lever=True)
+        return True
 
-    def _fall_back(self) -> None:
+    def _fall_back(self) -> bool:
         moved = fall_back(self.book, self.epoch)
         if moved:
             log.info("%d jobs look for another model: all circuits of theirs are open", moved)
+        return moved > 0
 
     def _readmit(self) -> None:
         if admission_is_due():
