@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 
 from django.db import transaction
 
@@ -14,10 +15,10 @@ from scheduling.services.backlog import weighed
 from scheduling.services.catalogue import Catalogue, Outlook, catalogue_load
 from scheduling.services.dependencies import dependencies_bind, dependencies_store
 from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
-from scheduling.services.rows import table_of
+from scheduling.services.rows import Table, table_of
 from scheduling.services.stories import Told
 from tenants.models import Workspace
-from tenants.prepared import prepared
+from tenants.prepared import numbered, prepared_numbered
 
 SET_ROWS = 500
 _STORE = """
@@ -81,16 +82,23 @@ def _decide(
 def _store(accepted: Sequence[Accepted], told: Sequence[Told]) -> None:
     """Insert jobs, decisions and events in one statement; the jobs get their arrivals."""
     jobs = [one.job for one in accepted]
-    tables = table_of(Job), table_of(Decision, "at"), table_of(JobEvent)
+    (job_rows, decisions, events), statement = _storing()
     literals = [
-        *tables[0].literals(jobs),
-        *tables[1].literals([one.decision for one in accepted]),
-        *tables[2].literals(told),
+        *job_rows.literals(jobs),
+        *decisions.literals([one.decision for one in accepted]),
+        *events.literals(told),
     ]
-    with prepared() as cursor:
-        cursor.execute(_STORE.format(*(table.insert for table in tables)), literals)
+    with prepared_numbered() as cursor:
+        cursor.execute(statement, literals)
         for job, (seq, submitted_at) in zip(jobs, cursor.fetchall(), strict=True):
             job.seq, job.submitted_at = seq, submitted_at
+
+
+@lru_cache(maxsize=1)
+def _storing() -> tuple[tuple[Table, Table, Table], str]:
+    """Return the tables of jobs, decisions and events with the statement that inserts into all."""
+    tables = table_of(Job), table_of(Decision, "at"), table_of(JobEvent)
+    return tables, numbered(_STORE.format(*(table.insert for table in tables)))
 
 
 def _told(judged: Judged) -> Told:

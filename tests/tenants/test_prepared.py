@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.db import DataError, connection
 
-from tenants.prepared import prefer_indexes, prepared
+from tenants.prepared import numbered, prefer_indexes, prepared, prepared_numbered
 
 pytestmark = pytest.mark.django_db
 
@@ -16,6 +16,18 @@ def test_a_statement_that_comes_again_is_prepared_once_for_all_its_values() -> N
             assert cursor.fetchone() == (number + 40,)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%+ 40'")
+        assert cursor.fetchone() == (1,)
+
+
+def test_a_statement_of_many_values_is_prepared_once_when_they_are_numbered() -> None:
+    statement = numbered("SELECT " + " + ".join(["%s::int"] * 60) + " AS sixty")
+    assert statement.endswith("+ $59::int + $60::int AS sixty")
+    for number in range(5):
+        with prepared_numbered() as cursor:
+            cursor.execute(statement, [number] * 60)
+            assert cursor.fetchone() == (60 * number,)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%sixty'")
         assert cursor.fetchone() == (1,)
 
 
