@@ -131,14 +131,14 @@ class Installation:
             self._console.write(service.name, "runs")
         own = {"TELEMACHUS_HOME": str(self._home), "PYTHONUNBUFFERED": "1"}
         env = {**os.environ, **urls, **own}
-        stale = not statics.are_collected()
+        stale = not statics.are_collected(self._home)
         with ExitStack() as stack:
             for command in (STATIC, ROWS) if stale else (ROWS,):
                 stack.enter_context(self._managing(env, *command))
         if self._stops:
             return
         if stale:
-            statics.note_collected()
+            statics.note_collected(self._home)
         self._supervisor = Supervisor(children(self._options, env), write=self._console.write)
         with ExitStack() as stack:
             for service in wanted:

@@ -51,7 +51,7 @@ def up(port):
         argv = (sys.executable, __file__, "web", str(options.port))
         return [Child(name="web", argv=argv, env=env, cwd=here)]
     installation.children, installation.BASE_DIR = children, here
-    installation.statics.are_collected = lambda: True
+    installation.statics.are_collected = lambda home: True
     options = installation.Options(port=int(port))
     home = Path(os.environ["TELEMACHUS_HOME"])
     installation.Installation(options, home=home, console=Console(sys.stdout)).run()
@@ -68,11 +68,10 @@ if sys.argv[1] == "up":
 
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch, settings, tmp_path):
+def own_home(monkeypatch, tmp_path):
     for variable in ("DATABASE_URL", "REDIS_URL", "TELEMACHUS_PG_PORT", "TELEMACHUS_REDIS_PORT"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("TELEMACHUS_HOME", str(tmp_path / "home"))
-    settings.STATIC_ROOT = tmp_path / "home" / "static"
     yield
     services.stop((POSTGRES, VALKEY), tmp_path / "home")
 

@@ -20,26 +20,33 @@ def source(settings, tmp_path) -> Path:
     return folder / "one.css"
 
 
-def test_what_was_never_collected_is_to_be(source):
-    assert not statics.are_collected()
+def test_what_was_never_collected_is_to_be(source, tmp_path):
+    assert not statics.are_collected(tmp_path)
 
 
-def test_what_was_collected_stays_until_a_file_changes_comes_or_goes(source):
-    statics.note_collected()
-    assert statics.are_collected()
+def test_what_was_collected_stays_until_a_file_changes_comes_or_goes(source, tmp_path):
+    statics.note_collected(tmp_path)
+    assert statics.are_collected(tmp_path)
     source.write_text("b {color: red}")
-    assert not statics.are_collected()
-    statics.note_collected()
+    assert not statics.are_collected(tmp_path)
+    statics.note_collected(tmp_path)
     another = source.with_name("two.css")
     another.write_text("")
-    assert not statics.are_collected()
+    assert not statics.are_collected(tmp_path)
     another.unlink()
-    assert statics.are_collected()
+    assert statics.are_collected(tmp_path)
     source.unlink()
-    assert not statics.are_collected()
+    assert not statics.are_collected(tmp_path)
 
 
-def test_a_folder_that_was_taken_away_is_made_again(source, settings):
-    statics.note_collected()
+def test_a_folder_that_was_taken_away_is_made_again(source, settings, tmp_path):
+    statics.note_collected(tmp_path)
     settings.STATIC_ROOT.rmdir()
-    assert not statics.are_collected()
+    assert not statics.are_collected(tmp_path)
+
+
+def test_another_folder_is_filled_though_the_files_are_the_same(source, settings, tmp_path):
+    statics.note_collected(tmp_path)
+    settings.STATIC_ROOT = tmp_path / "elsewhere"
+    settings.STATIC_ROOT.mkdir()
+    assert not statics.are_collected(tmp_path)
