@@ -34,6 +34,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AlterField(
             model_name='reservationline',
+            name='budget',
+            field=models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='billing.budget'),
+        ),
+        migrations.AlterField(
+            model_name='reservationline',
             name='reservation',
             field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, related_name='lines', to='billing.reservation'),
         ),

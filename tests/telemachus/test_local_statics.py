@@ -17,6 +17,7 @@ def source(settings, tmp_path) -> Path:
     settings.STATICFILES_FINDERS = ["django.contrib.staticfiles.finders.FileSystemFinder"]
     settings.STATIC_ROOT = tmp_path / "static"
     settings.STATIC_ROOT.mkdir()
+    (settings.STATIC_ROOT / "staticfiles.json").write_text("{}")
     return folder / "one.css"
 
 
@@ -39,9 +40,13 @@ def test_what_was_collected_stays_until_a_file_changes_comes_or_goes(source, tmp
     assert not statics.are_collected(tmp_path)
 
 
-def test_a_folder_that_was_taken_away_is_made_again(source, settings, tmp_path):
+@pytest.mark.parametrize("left", [None, '{"paths": {"one.css": "one.other.css"}}'])
+def test_what_was_emptied_or_collected_by_halves_is_made_again(source, settings, tmp_path, left):
     statics.note_collected(tmp_path)
-    settings.STATIC_ROOT.rmdir()
+    manifest = settings.STATIC_ROOT / "staticfiles.json"
+    manifest.unlink()
+    if left is not None:
+        manifest.write_text(left)
     assert not statics.are_collected(tmp_path)
 
 
@@ -49,4 +54,5 @@ def test_another_folder_is_filled_though_the_files_are_the_same(source, settings
     statics.note_collected(tmp_path)
     settings.STATIC_ROOT = tmp_path / "elsewhere"
     settings.STATIC_ROOT.mkdir()
+    (settings.STATIC_ROOT / "staticfiles.json").write_text("{}")
     assert not statics.are_collected(tmp_path)
