@@ -34,7 +34,8 @@ from tenants.models import Workspace
 from tenants.services import tenant_create, workspace_create
 
 TENANTS = (("north", 2), ("south", 1), ("west", 1))
-UNITS = SLOTS = 512
+UNITS = SLOTS = 2048
+"""More than the workers ever have before them: the peers have no such limit."""
 EXPECTED_S = {"work": 0.01, "sleep": 0.1}
 """What the workflows say of their jobs; the governor learns the true seconds as they run."""
 CEILING = Decimal(1_000_000_000)

@@ -35,9 +35,11 @@ from tenants.controls import control_number
 from tenants.models import Tenant, Workspace
 
 WORKER_SEEN_S = 5
-LIST_S = 0.5
+LIST_S = 0.25
 """The most expected work, in seconds, that one message carries, unless it is a single attempt."""
 LIST_MOST = 64
+LISTS = 2
+"""Lists of short work that a thread may have: one that it works on, and one that lies ready."""
 PLENTY = 4
 """With so many attempts before each thread of a kind, a few milliseconds more starve nobody."""
 
@@ -266,8 +268,8 @@ def _executors(
     """Return each pool's executors with the slots that live worker threads and caps let serve.
 
     Work that needs no worker of ours has all that is configured, within the caps (`seats`).
-    Short work is dispatched ahead, up to one short list a thread: a thread that waited for the
-    governor after each of many short runs would mostly wait.
+    Short work is dispatched ahead, up to `LISTS` lists a thread: a thread that waited for the
+    governor after each of many short runs, or after each list of them, would mostly wait.
     """
     pools: dict[str, dict[str, types.Executor]] = defaultdict(dict)
     for row in rows:
@@ -284,8 +286,10 @@ def _executors(
 
 
 def ahead(run_s: float | None) -> int:
-    """Return how many attempts a thread may have before it: as many as one list of them carries."""
-    return 1 if run_s is None else max(1, min(LIST_MOST, int(LIST_S / max(run_s, 0.001))))
+    """Return how many attempts a thread may have: as many as its lists carry, or one."""
+    if run_s is None:
+        return 1
+    return max(1, min(LISTS * LIST_MOST, int(LISTS * LIST_S / max(run_s, 0.001))))
 
 
 def is_available(row: Executor) -> bool:

@@ -123,14 +123,14 @@ def sent(*seconds: float) -> list[Sent]:
         ((), []),
         ((60,), [1]),
         ((60, 60), [1, 1]),
-        ((0.1,) * 8, [4, 4]),
-        ((0.1,) * 20, [5, 5, 5, 5]),
-        ((0.4, 0.4, 0.1, 0.1), [1, 2, 1]),
+        ((0.05,) * 8, [4, 4]),
+        ((0.05,) * 20, [5, 5, 5, 5]),
+        ((0.2, 0.2, 0.05, 0.05), [1, 2, 1]),
         ((60, 0.1, 0.1, 0.1), [1, 2, 1]),
         ((0.0,) * 200, [LIST_MOST] * 3 + [8]),
     ],
 )
-def test_messages_carry_half_a_second_of_work_or_one_attempt(
+def test_messages_carry_a_quarter_second_of_work_or_one_attempt(
     seconds: tuple[float, ...], sizes: list[int]
 ) -> None:
     cut = lists(sent(*seconds))
