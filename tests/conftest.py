@@ -9,6 +9,7 @@ from django.db import connections
 from hypothesis import settings as hypothesis_settings
 
 from billing.services.prices import prices_forget
+from scheduling.services import foresight
 from telemachus.local.home import file_lock
 from telemachus.local.ports import free_port
 from tests.e2e.system import System
@@ -34,6 +35,12 @@ def django_db_modify_db_settings() -> None:
 def _fresh_prices() -> None:
     """Forget cached prices: their rules belong to the database of another test."""
     prices_forget()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_headers() -> None:
+    """Forget the header of a pool that another test has read."""
+    foresight._headers.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from kombu.messaging import Producer
+
 from billing.services.sets import array
 from scheduling.core.types import REVIEWS, Job, Placement, Reason
 from scheduling.events import callers_nudge
@@ -136,13 +138,17 @@ def send(batch: Iterable[Sent]) -> None:
         return
     with attempts_run.app.producer_or_acquire() as producer:
         for queue, sent in queues.items():
-            for message in lists(sent):
-                attempts_run.apply_async(
-                    args=([(one.attempt, one.fence) for one in message],),
-                    queue=queue,
-                    producer=producer,
-                    retry=False,
-                )
+            for part in lists(sent):
+                _post(producer, queue, [(one.attempt, one.fence) for one in part])
+
+
+def _post(producer: Producer, queue: str, pairs: list[tuple[str, int]]) -> None:
+    """Send one message as `apply_async` would, without what that looks up and we do not use."""
+    amqp, name = attempts_run.app.amqp, attempts_run.name
+    message = amqp.create_task_message(
+        str(new_id()), name, (pairs,), argsrepr="", kwargsrepr="", ignore_result=True
+    )
+    amqp.send_task_message(producer, name, message, queue=queue, retry=False)
 
 
 def lists(sent: Sequence[Sent]) -> list[list[Sent]]:

@@ -21,6 +21,11 @@ import redis
 from scheduling.snapshot import ROW, Header, Rows, read_header, read_rows
 
 FRESH_S = 15.0
+KEPT_S = 0.2
+"""How long a header serves the submissions that follow: the governor makes no new one sooner."""
+
+_headers: dict[str, tuple[float, Header | None]] = {}
+"""The header last read of each pool, with the time of that."""
 
 _rows: dict[str, tuple[tuple[int, int], Rows]] = {}
 """The rows last read of each pool, with their (epoch, seq)."""
@@ -69,10 +74,10 @@ class Foresight:
     @classmethod
     def read(cls, client: redis.Redis, pool: str, now: float) -> "Foresight":
         """Return the pool's snapshot; empty when there is none, or only an old one."""
-        try:
-            header = read_header(client, pool)
-        except redis.RedisError:
-            header = None
+        read_at, header = _headers.get(pool, (0.0, None))
+        if not 0 <= now - read_at < KEPT_S:
+            header = _header_read(client, pool)
+            _headers[pool] = now, header
         return cls(header if header is not None and now - header.at < FRESH_S else None, client)
 
     def starts_now(self, cost: int) -> bool:
@@ -135,6 +140,13 @@ class Foresight:
         lanes = max(1, len(header.running))
         free = float(self._finish[-min(lanes, len(queue))])
         return free + (ahead - len(queue)) // lanes * expected_s
+
+
+def _header_read(client: redis.Redis, pool: str) -> Header | None:
+    try:
+        return read_header(client, pool)
+    except redis.RedisError:
+        return None
 
 
 def _rows_read(client: redis.Redis, header: Header) -> Rows | None:

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import psycopg
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError
+
+from tenants.connections import connections_renew
 
 AWAY = (OperationalError, InterfaceError, psycopg.OperationalError)
 WAIT_S = 0.5
@@ -23,6 +25,6 @@ def patiently(call: Callable[[], Answer]) -> Answer:
         try:
             return call()
         except AWAY:
-            connection.close()
+            connections_renew()
             time.sleep(WAIT_S)
     return call()

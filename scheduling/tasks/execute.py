@@ -32,9 +32,11 @@ from scheduling.kinds.flow import KIND as FLOW
 from scheduling.kinds.registry import MODEL_KINDS
 from scheduling.services.settlement import Report
 from scheduling.tasks import rounds
+from scheduling.tasks.away import patiently
 from scheduling.tasks.ceilings import bounded, left_of
 from scheduling.tasks.claim import Claimed, attempts_claim
 from scheduling.tasks.process import Process, leave, present
+from tenants.connections import connections_trust
 from tenants.prepared import prefer_indexes
 
 log = logging.getLogger(__name__)
@@ -43,9 +45,10 @@ _shape: dict[str, object] = {"threads": 1, "queues": []}
 
 
 @worker_init.connect
-def plan_with_indexes(**_: object) -> None:
-    """Let the sessions of this worker plan for full tables."""
+def shape_sessions(**_: object) -> None:
+    """Let the sessions of this worker plan for full tables, and be taken from their pool unasked."""
     prefer_indexes()
+    connections_trust()
 
 
 @worker_ready.connect
@@ -71,7 +74,7 @@ def attempts_run(pairs: list[tuple[str, int]]) -> None:
     """Run the attempts of one message, one after another."""
     process = _present()
     try:
-        claimed = attempts_claim(worker_id=process.worker_id, pairs=[(a, f) for a, f in pairs])
+        claimed = patiently(lambda: attempts_claim(worker_id=process.worker_id, pairs=pairs))
     finally:
         close_old_connections()
     events = {one.attempt_id: threading.Event() for one in claimed}

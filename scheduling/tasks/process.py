@@ -35,6 +35,7 @@ from django.db import InterfaceError, close_old_connections, connection
 from django.db.utils import OperationalError
 
 from scheduling.services.settlement import Report, attempts_settle
+from tenants.connections import connections_renew
 
 log = logging.getLogger(__name__)
 
@@ -167,7 +168,7 @@ class Process:
             done = attempts_settle(reports=reports, now=datetime.now(UTC))
         except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
             log.warning("results kept, settling again soon: %s", type(error).__name__)
-            connection.close()
+            connections_renew()
             return False
         except Exception:  # noqa: BLE001 (one result's fault must not end the settling of others)
             return self._settled_alone(reports)

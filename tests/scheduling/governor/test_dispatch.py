@@ -141,8 +141,10 @@ def test_messages_carry_a_quarter_second_of_work_or_one_attempt(
 class Task:
     """Stands in for the Celery task: keeps what it was asked to send."""
 
+    name = "run"
+
     def __init__(self) -> None:
-        self.app = self
+        self.app = self.amqp = self
         self.messages: list[tuple[str, list[tuple[str, int]]]] = []
 
     def producer_or_acquire(self) -> "Task":
@@ -154,8 +156,21 @@ class Task:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def apply_async(self, *, args: tuple[list[tuple[str, int]]], queue: str, **_: object) -> None:
-        self.messages.append((queue, args[0]))
+    def create_task_message(
+        self, _id: str, _name: str, args: tuple[list[tuple[str, int]]], **_: object
+    ) -> list[tuple[str, int]]:
+        return args[0]
+
+    def send_task_message(
+        self,
+        _producer: "Task",
+        _name: str,
+        message: list[tuple[str, int]],
+        *,
+        queue: str,
+        **_: object,
+    ) -> None:
+        self.messages.append((queue, message))
 
 
 def test_each_queue_has_messages_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from scheduling.events import valkey_client
 from scheduling.models import Decision, Executor, Job, JobEvent, Pool, Workflow
 from scheduling.services import submission
 from scheduling.services.drafts import FieldError, Refused, Submission
+from scheduling.services.foresight import KEPT_S
 from scheduling.services.submission import Accepted
 from tenants.controls import tenant_weight
 from tenants.models import Workspace
@@ -209,12 +210,17 @@ def test_each_job_of_a_bulk_has_a_finish_of_its_own(acme: Workspace, pool: Pool)
     assert times == pytest.approx([90, 120, 150, 180], abs=1)
 
 
-def test_the_rows_of_a_newer_snapshot_are_read_anew(acme: Workspace, pool: Pool) -> None:
-    now = timezone.now().timestamp()
-    for version in (1, 2):
-        rows = [waiting(1, 0, now + 60)] * version
+def test_a_newer_snapshot_is_read_anew_once_the_last_was_kept_its_time(
+    acme: Workspace, pool: Pool
+) -> None:
+    began = timezone.now()
+    places = []
+    for version, later in ((1, 0.0), (2, KEPT_S / 2), (2, 2 * KEPT_S)):
+        rows = [waiting(1, 0, began.timestamp() + 60)] * version
         publish(pool, acme, rows, in_use=10, seq=version, rows_seq=version)
-        assert [accepted(acme).decision.place for _ in range(2)] == [version + 1] * 2
+        now = began + timedelta(seconds=later)
+        places.append([accepted(acme, now=now).decision.place for _ in range(2)])
+    assert places == [[2, 2], [2, 2], [3, 3]]
 
 
 def test_rows_that_are_lost_promise_nothing(acme: Workspace, pool: Pool) -> None:

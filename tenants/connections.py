@@ -1,0 +1,22 @@
+"""Pooled database connections in processes that try again by themselves when one turns out dead.
+
+A connection that is taken from the pool is asked first whether it still lives, a round trip before each claim and
+each settlement. Workers repeat what failed anyway, so there a dead one is found by its use: `connections_trust`
+at their start, `connections_renew` where they try again.
+"""
+
+from django.db import connection
+from psycopg_pool import ConnectionPool
+
+
+def connections_trust() -> None:
+    """Let this process take connections unasked; call it at its start, before the pool is made."""
+    connection.settings_dict["CONN_HEALTH_CHECKS"] = False
+
+
+def connections_renew() -> None:
+    """Give this thread's connection back, and let the pool throw away all that are dead."""
+    connection.close()
+    pool: ConnectionPool | None = connection.pool  # type: ignore[attr-defined]  # stubs
+    if pool is not None:
+        pool.check()
