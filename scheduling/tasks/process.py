@@ -116,6 +116,7 @@ class Process:
                     self._beat_while_connected(session)
             except psycopg.Error as error:
                 log.warning("heartbeat failed, trying again: %s", type(error).__name__)
+                connections_renew()
                 self.settled.wait(RETRY_S)
 
     def _hold_lock(self, session: psycopg.Connection) -> None:

@@ -226,12 +226,16 @@ def test_leaving_settles_what_is_left_before_the_lock_is_given_up(
     assert Worker.objects.get().threads == 0
 
 
-def test_a_lost_connection_is_made_again_with_the_lock(process: Process) -> None:
+def test_a_lost_connection_is_made_again_with_the_lock_and_so_are_those_of_the_pool(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed = threading.Event()
+    monkeypatch.setattr(module, "connections_renew", renewed.set)
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "
             "AND classid = %s AND objid = %s",
             [LOCK_SPACE, process.worker_id],
         )
-    assert until(lambda: not locked(process.worker_id), 2) or True
+    assert renewed.wait(5)
     assert until(lambda: locked(process.worker_id))
