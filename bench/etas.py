@@ -6,7 +6,9 @@ Each job's first ETA, told as it is let in, is compared with its finish. Printed
 a part of the naive formula's (wanted: at most 0.5) and how often the finish lay within the 80 % range
 (wanted: 75 to 85 %). The logs are played as in the table of known answers, by user and under one name;
 of the requests each output token takes 0.02 s, or each request as long as the mean, and the pool has
-the units at which its mean load is as told.
+the units at which its mean load is as told. Above 1 the queue grows to the end of the trace, and what was
+told while more was to be expected comes true too early once nothing comes: so these are also played to
+the last arrival only, with the jobs that had ended by then.
 """
 
 import csv
@@ -56,7 +58,10 @@ def requests(path: Path, name: str) -> Iterator[tuple[str, Document]]:
             units = max(1, round(TOKEN_S * tokens / length / load))
             trace = {"file": str(path), "format": "csv", "tenant": "client", "duration": duration}
             pools = [{"name": "gpus", "budget": units}]
-            yield f"{name}, {said}, load {load}", {"pools": pools, "trace": trace}
+            document = {"pools": pools, "trace": trace}
+            yield f"{name}, {said}, load {load}", document
+            if load > 1:
+                yield f"{name}, {said}, load {load}, to its end", document | {"until": length}
 
 
 def every_run(data: Path) -> Iterator[tuple[str, Document]]:
