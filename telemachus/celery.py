@@ -7,9 +7,13 @@ calls of the broker a message, and when its connection is lost while tasks run, 
 channel ends the whole worker (seen with Celery 5.7 and kombu 5.7: AttributeError in kombu's Redis
 transport), and with it work that was fine. A worker fetches a message only when a thread is free for
 it, so none is hoarded while another worker is idle; the threads are those of `telemachus.threads`.
+
+Another broker, such as RabbitMQ, sends its messages by itself, and acks (early ones) are all that keeps it
+from sending them all to one worker: there they stay.
 """
 
 import os
+from urllib.parse import urlsplit
 
 from celery import Celery, concurrency
 from celery.app.amqp import AMQP
@@ -21,11 +25,12 @@ concurrency.ALIASES["threads"] = "telemachus.threads:TaskPool"  # what `-P threa
 
 
 class Unacknowledged(AMQP):  # type: ignore[misc]
-    """Celery's queues, read without acknowledgements."""
+    """Celery's queues, read without acknowledgements where they are fetched, not sent."""
 
     def TaskConsumer(self, *args: object, **options: object) -> Consumer:
         """Return the consumer of a worker's queues."""
-        consumer: Consumer = super().TaskConsumer(*args, no_ack=True, **options)
+        fetches = urlsplit(self.app.conf.broker_url).scheme in {"redis", "rediss"}
+        consumer: Consumer = super().TaskConsumer(*args, no_ack=fetches, **options)
         return consumer
 
 
