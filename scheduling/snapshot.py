@@ -170,6 +170,14 @@ def read_header(client: redis.Redis, pool: str) -> Header | None:
     return msgspec.msgpack.decode(_bytes(raw), type=Header)
 
 
+def read_headers(client: redis.Redis) -> list[Header]:
+    """Read the newest headers of all pools, by slug."""
+    named = client.smembers(POOLS_KEY)
+    pools = [pool.decode() if isinstance(pool, bytes) else pool for pool in named]
+    headers = [read_header(client, pool) for pool in pools]
+    return sorted((one for one in headers if one is not None), key=lambda one: one.slug)
+
+
 def read_rows(
     client: redis.Redis, header: Header, offset: int = 0, count: int | None = None
 ) -> Rows | None:

@@ -232,6 +232,8 @@ FLOW_HTTP_HOSTS = env.list("TELEMACHUS_FLOW_HTTP_HOSTS", default=[])
 FLOW_FILES_DIR = env.str("TELEMACHUS_FLOW_FILES_DIR", default="")
 """The one folder whose files the tool `read_file` of flows may read; empty: none."""
 MODEL_API_KEYS = env.dict("TELEMACHUS_MODEL_API_KEYS", default={})
+METRICS_TOKEN = env.str("TELEMACHUS_METRICS_TOKEN", default="")
+"""What a Prometheus server sends as a bearer token for `/metrics`; empty: operators alone read it."""
 
 LOGGING = {
     "version": 1,

@@ -171,6 +171,7 @@ CALLS = [
     get("costs/export/", "302 200+ 200+ 403 403 200+ 403 403 200", by="workspace"),
     get("forecast/", "302 200+ 200+ 200 200 200+ 200 200 200"),
     get("reviews/", "302 200+ 200+ 403 200+ 403 403 200 200"),
+    get("metrics", SHARED),
     get("healthz", OPEN),
     get("readyz", "503 503 503 503 503 503 503 503 503"),
     post("logout/", "302 302 302 302 302 302 302 302 302"),

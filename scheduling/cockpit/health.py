@@ -56,16 +56,9 @@ def _broker() -> str:
 
 def _governor() -> str:
     """Say how old the oldest pool's snapshot is, when it is too old."""
-    client = valkey_client()
-    pools = [_text(pool) for pool in client.smembers(snapshot.POOLS_KEY)]
-    headers = [snapshot.read_header(client, pool) for pool in pools]
-    ages = [time.time() - header.at for header in headers if header is not None]
+    ages = [time.time() - header.at for header in snapshot.read_headers(valkey_client())]
     if not ages:
         return "no order snapshot yet; is a governor running?"
     if max(ages) > SNAPSHOT_FRESH_S:
         return f"the order snapshot is {max(ages):.0f} s old; is a governor running?"
     return "ok"
-
-
-def _text(raw: bytes | str) -> str:
-    return raw.decode() if isinstance(raw, bytes) else raw

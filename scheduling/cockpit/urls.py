@@ -3,7 +3,7 @@
 from django.contrib.auth.views import LoginView, LogoutView
 from django.urls import path
 
-from scheduling.cockpit import costs, forecast, health, reviews, views
+from scheduling.cockpit import costs, forecast, health, metrics, reviews, views
 
 urlpatterns = [
     path("", views.board, name="board"),
@@ -19,4 +19,5 @@ urlpatterns = [
     path("reviews/", reviews.reviews, name="reviews"),
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", metrics.metrics, name="metrics"),
 ]

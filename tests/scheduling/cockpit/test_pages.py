@@ -171,7 +171,9 @@ def test_readyz_tells_a_broker_that_is_away(
 def test_every_page_has_an_address_by_name() -> None:
     names = (
         "board", "login", "logout", "costs", "costs-export", "forecast", "healthz", "readyz",
+        "metrics",
     )  # fmt: skip
     assert [reverse(name) for name in names] == [
         "/", "/login/", "/logout/", "/costs/", "/costs/export/", "/forecast/", "/healthz", "/readyz",
+        "/metrics",
     ]  # fmt: skip
