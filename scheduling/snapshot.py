@@ -174,8 +174,9 @@ def read_headers(client: redis.Redis) -> list[Header]:
     """Read the newest headers of all pools, by slug."""
     named = client.smembers(POOLS_KEY)
     pools = [pool.decode() if isinstance(pool, bytes) else pool for pool in named]
-    headers = [read_header(client, pool) for pool in pools]
-    return sorted((one for one in headers if one is not None), key=lambda one: one.slug)
+    raw = client.mget([PREFIX + pool for pool in pools]) if pools else []
+    headers = [msgspec.msgpack.decode(_bytes(one), type=Header) for one in raw if one is not None]
+    return sorted(headers, key=lambda one: one.slug)
 
 
 def read_rows(

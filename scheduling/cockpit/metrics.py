@@ -1,8 +1,9 @@
 """`/metrics`, for Prometheus: what the pools' last snapshots and the scores of their ETAs say, as gauges.
 
-No tenant is named in it. An operator who is signed in may read it, and who sends the token that the setting
-`METRICS_TOKEN` holds (`Authorization: Bearer`, as a Prometheus server does); without that setting
-operators alone. A pool whose governor is silent keeps its last values and tells their age.
+They are of pools and executors, never of one tenant, though a private executor's name may tell whose it is. An
+operator who is signed in may read them, and who sends the token that the setting `METRICS_TOKEN` holds
+(`Authorization: Bearer`, as a Prometheus server does); without that setting operators alone. A pool
+whose governor is silent keeps its last values and tells their age. Scores are kept for ten minutes.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +17,8 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -76,7 +78,11 @@ _EXECUTOR: tuple[tuple[str, str, Callable[[ExecutorRow], float]], ...] = (
     ),
 )
 _ETA: tuple[tuple[str, str, Callable[[Honesty], float]], ...] = (
-    ("eta_scored", "Estimates that came due in a day.", lambda one: one.score.count),
+    (
+        "eta_scored",
+        "Estimates that came due in a day, the newest 20,000 at most.",
+        lambda one: one.score.count,
+    ),
     ("eta_error_seconds", "Their mean absolute error.", lambda one: one.score.mean_error_s),
     ("eta_bias_seconds", "Their mean error; positive: too late.", lambda one: one.score.bias_s),
     ("eta_hit_ratio", "Part within its 80 % range.", lambda one: one.score.hit_rate),
@@ -92,16 +98,16 @@ _ETA: tuple[tuple[str, str, Callable[[Honesty], float]], ...] = (
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
     """Answer one scrape; 503 when the broker or the database is away."""
-    refusal = _refusal(request)
-    if refusal is not None:
-        return refusal
-    registry = CollectorRegistry()
     try:
-        registry.register(_Scrape(timezone.now()))
-        text = generate_latest(registry)
+        return _refusal(request) or _figures()
     except (redis.RedisError, DatabaseError, OSError) as error:
         return _plain(f"No figures now: no answer ({type(error).__name__}).\n", 503)
-    return HttpResponse(text, content_type=CONTENT_TYPE_LATEST)
+
+
+def _figures() -> HttpResponse:
+    registry = CollectorRegistry()
+    registry.register(_Scrape(timezone.now()))
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _refusal(request: HttpRequest) -> HttpResponse | None:

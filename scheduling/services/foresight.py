@@ -22,7 +22,7 @@ from scheduling.snapshot import ROW, Header, Rows, read_header, read_rows
 
 FRESH_S = 15.0
 KEPT_S = 0.2
-"""How long a header serves the submissions that follow: the governor makes no new one sooner."""
+"""How long a header serves the submissions that follow: the governor seldom makes a new one sooner."""
 
 _headers: dict[str, tuple[float, Header | None]] = {}
 """The header last read of each pool, with the time of that."""

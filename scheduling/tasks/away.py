@@ -16,15 +16,15 @@ MOST_TRIES = 20
 Answer = TypeVar("Answer")
 
 
-def patiently(call: Callable[[], Answer]) -> Answer:
+def patiently(call: Callable[[], Answer], tries: int = MOST_TRIES) -> Answer:
     """Return what the call does, made again while the database is away; it must bear being repeated.
 
-    Raises one of `AWAY` after `MOST_TRIES`.
+    Raises one of `AWAY` after so many tries.
     """
-    for _ in range(MOST_TRIES - 1):
+    for _ in range(tries - 1):
         try:
             return call()
-        except AWAY:
-            connections_renew()
+        except AWAY as error:
+            connections_renew(error)
             time.sleep(WAIT_S)
     return call()

@@ -41,6 +41,9 @@ from tenants.prepared import prefer_indexes
 
 log = logging.getLogger(__name__)
 
+CLAIM_TRIES = 2
+"""A dead connection is tried past; where the database is away for longer the message comes again."""
+
 _shape: dict[str, object] = {"threads": 1, "queues": []}
 
 
@@ -74,7 +77,9 @@ def attempts_run(pairs: list[tuple[str, int]]) -> None:
     """Run the attempts of one message, one after another."""
     process = _present()
     try:
-        claimed = patiently(lambda: attempts_claim(worker_id=process.worker_id, pairs=pairs))
+        claimed = patiently(
+            lambda: attempts_claim(worker_id=process.worker_id, pairs=pairs), CLAIM_TRIES
+        )
     finally:
         close_old_connections()
     events = {one.attempt_id: threading.Event() for one in claimed}
@@ -108,7 +113,7 @@ def _outcome(
         return rounds.round_run(claimed, work, cancel, dispatch)
     if claimed.kind not in MODEL_KINDS:
         return dispatch(work)
-    asked = bounded(work, left_of(claimed), claimed)
+    asked = patiently(lambda: bounded(work, left_of(claimed), claimed))
     return asked if isinstance(asked, Outcome) else dispatch(asked)
 
 

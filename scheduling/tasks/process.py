@@ -116,7 +116,7 @@ class Process:
                     self._beat_while_connected(session)
             except psycopg.Error as error:
                 log.warning("heartbeat failed, trying again: %s", type(error).__name__)
-                connections_renew()
+                connections_renew(error)
                 self.settled.wait(RETRY_S)
 
     def _hold_lock(self, session: psycopg.Connection) -> None:
@@ -169,7 +169,7 @@ class Process:
             done = attempts_settle(reports=reports, now=datetime.now(UTC))
         except (OperationalError, InterfaceError, psycopg.OperationalError) as error:
             log.warning("results kept, settling again soon: %s", type(error).__name__)
-            connections_renew()
+            connections_renew(error)
             return False
         except Exception:  # noqa: BLE001 (one result's fault must not end the settling of others)
             return self._settled_alone(reports)

@@ -68,9 +68,8 @@ def round_run(claimed: Claimed, work: Work, cancel: Event, dispatch: Dispatch) -
     if nothing is not None:
         return _with_result(nothing, flow, state)
     request = flow.request(claimed.payload, state)
-    asked = bounded(
-        replace(work, payload=dict(request), estimate=round_estimate(request)), own.left, claimed
-    )
+    whole = replace(work, payload=dict(request), estimate=round_estimate(request))
+    asked = patiently(lambda: bounded(whole, own.left, claimed))
     if isinstance(asked, Outcome):
         return _with_result(asked, flow, state)
     outcome = dispatch(asked)

@@ -1,37 +1,50 @@
 """The queues: the broker keeps no books of messages that somebody has read."""
 
 import pytest
-from celery import Celery
-from kombu import Connection
 
-from telemachus.celery import Unacknowledged, app
+from scheduling.governor import dispatch
+from scheduling.tasks.execute import attempts_run
+from telemachus.celery import app
 
 
-def test_a_message_that_was_read_leaves_nothing_behind_at_the_broker():
-    queue = "read-without-acks"
-    got = []
+def test_a_message_that_was_read_and_acknowledged_costs_the_broker_no_further_call(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    queue, got = "read-without-books", []
     with app.connection_for_write() as link:
-        app.send_task("a.task", queue=queue, connection=link, retry=False)
+        channel = link.default_channel
+        consumer = app.amqp.TaskConsumer(
+            channel, queues=[app.amqp.queues.new_missing(queue)], on_message=got.append
+        )
+        with consumer:
+            for _ in range(3):
+                app.send_task("a.task", queue=queue, connection=link, retry=False)
+                link.drain_events(timeout=5)
+                monkeypatch.setattr(channel, "conn_or_acquire", None)  # a call would fail
+                got[-1].ack()
+                monkeypatch.undo()
+        assert [one.headers["task"] for one in got] == ["a.task"] * 3
+        assert channel.client.exists("unacked", "unacked_index", queue) == 0
+        assert len(channel.qos._dirty) <= 1  # what was acknowledged is forgotten at the next
+
+
+def test_a_posted_list_is_the_message_that_apply_async_would_send():
+    queue, got, pairs = "posted", [], [("a", 1), ("b", 2)]
+    with app.connection_for_write() as link, app.amqp.Producer(link) as producer:
         consumer = app.amqp.TaskConsumer(
             link.default_channel,
             queues=[app.amqp.queues.new_missing(queue)],
             on_message=got.append,
         )
         with consumer:
-            link.drain_events(timeout=5)
-        assert [one.headers["task"] for one in got] == ["a.task"]
-        client = link.default_channel.client
-        assert client.exists("unacked", "unacked_index", queue) == 0
-        got[0].ack()  # what a worker says all the same
-
-
-@pytest.mark.parametrize(
-    ("url", "unacknowledged"),
-    [("redis://h/0", True), ("rediss://h/0", True), ("amqp://h//", False)],
-)
-def test_a_broker_that_sends_by_itself_is_held_back_by_acks(
-    url: str, *, unacknowledged: bool
-) -> None:
-    other = Celery("other", amqp=Unacknowledged, broker=url)
-    with Connection("memory://") as link:
-        assert other.amqp.TaskConsumer(link.default_channel).no_ack is unacknowledged
+            dispatch._post(producer, queue, pairs)
+            attempts_run.apply_async(args=(pairs,), queue=queue, producer=producer, retry=False)
+            for _ in range(2):
+                link.drain_events(timeout=5)
+    own, usual = got
+    told = {"id", "root_id", "argsrepr", "kwargsrepr"}
+    assert own.decode() == usual.decode()
+    assert {k: v for k, v in own.headers.items() if k not in told} == {
+        k: v for k, v in usual.headers.items() if k not in told
+    }
+    assert own.headers["ignore_result"] is True

@@ -1,6 +1,7 @@
 """Connections that are taken from their pool unasked: a dead one is found by its use, and then all are."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 from django.db import OperationalError, connection, connections
@@ -40,9 +41,9 @@ def test_after_one_dead_connection_was_found_none_is_given_out_any_more(
         trusting.pool.putconn(each)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_terminate_backend(x) FROM unnest(%s) x", [list(dead)])
-    with pytest.raises(OperationalError):
+    with pytest.raises(OperationalError) as died:
         pid(trusting)
-    connections_renew()
+    connections_renew(died.value)
     assert pid(trusting) not in dead
 
 
@@ -51,7 +52,29 @@ def test_a_connection_that_lives_is_not_asked_whether_it_does(
 ) -> None:
     first = pid(trusting)
     trusting.close()
+    before = heard_at(first)
+    trusting.ensure_connection()
+    trusting.close()
+    assert heard_at(first) == before
+    assert pid(trusting) == first
+    assert heard_at(first) > before
+
+
+def heard_at(backend: int) -> datetime:
+    """Return when a connection's server process last began or ended something."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT query FROM pg_stat_activity WHERE pid = %s", [first])
-        assert cursor.fetchone()[0] == "SELECT pg_backend_pid()"
+        cursor.execute("SELECT pg_stat_clear_snapshot()")
+        cursor.execute("SELECT state_change FROM pg_stat_activity WHERE pid = %s", [backend])
+        return cursor.fetchone()[0]
+
+
+def test_a_fault_that_is_not_the_connections_leaves_the_pool_as_it_is(
+    trusting: BaseDatabaseWrapper,
+) -> None:
+    first = pid(trusting)
+    with trusting.cursor() as cursor:
+        cursor.execute("SET statement_timeout = 20")
+        with pytest.raises(OperationalError) as canceled:
+            cursor.execute("SELECT pg_sleep(5)")
+    connections_renew(canceled.value)
     assert pid(trusting) == first

@@ -88,7 +88,12 @@ def test_who_is_no_operator_is_refused(people: People) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "error"), [("valkey_client", redis.ConnectionError), ("eta_honesty", DatabaseError)]
+    ("place", "error"),
+    [
+        ("valkey_client", redis.ConnectionError),
+        ("eta_honesty", DatabaseError),
+        ("viewer_of_user", DatabaseError),
+    ],
 )
 def test_a_service_that_is_away_is_told(
     people: People, monkeypatch: pytest.MonkeyPatch, place: str, error: type[Exception]

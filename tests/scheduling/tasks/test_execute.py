@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from scheduling.executors.contract import Capacity, ErrorClass, Health
@@ -12,6 +13,7 @@ from scheduling.executors.registry import SHARED
 from scheduling.models import Attempt, Executor, Job
 from scheduling.services.cancel import job_cancel
 from scheduling.tasks import control, execute
+from scheduling.tasks.claim import Claimed, attempts_claim
 from scheduling.tasks.execute import attempts_run
 from scheduling.tasks.process import Process
 from tenants.models import Workspace
@@ -64,6 +66,25 @@ def test_a_message_of_three_is_run_and_settled(process: Process, acme: Workspace
     assert until(settled(3))
     assert Job.objects.all()[0].result == {"simulated": True, "seconds": 0.0}
     assert process.cancels == {}
+
+
+def test_a_dead_connection_is_tried_past_and_a_database_that_stays_away_is_not_waited_for(
+    process: Process, acme: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = [True, False, True, True]
+
+    def claim(**asked: Any) -> list[Claimed]:
+        if deaths.pop(0):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        return attempts_claim(**asked)
+
+    monkeypatch.setattr(execute, "attempts_claim", claim)
+    attempts_run(message(placed(acme)))
+    assert until(settled(1))
+    with pytest.raises(OperationalError):
+        attempts_run(message(placed(acme)))
+    assert deaths == []
 
 
 def test_the_same_message_again_runs_nothing(

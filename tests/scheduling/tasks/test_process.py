@@ -230,7 +230,7 @@ def test_a_lost_connection_is_made_again_with_the_lock_and_so_are_those_of_the_p
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewed = threading.Event()
-    monkeypatch.setattr(module, "connections_renew", renewed.set)
+    monkeypatch.setattr(module, "connections_renew", lambda _error: renewed.set())
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' "

@@ -307,7 +307,7 @@ def test_a_database_that_is_away_after_the_answer_does_not_lose_what_was_paid(
 
     monkeypatch.setattr(rounds, "children_submit", away)
     monkeypatch.setattr(rounds_away, "WAIT_S", 0.0)
-    monkeypatch.setattr(rounds_away, "connections_renew", lambda: None)
+    monkeypatch.setattr(rounds_away, "connections_renew", lambda _: None)
     job = flow(acme)
     after = round_of(job, worker, Script(says("text", ask_for(), tokens=9)))
     assert (after.state, after.reason, after.step) == ("waiting", "retry_wait", 0)

@@ -70,7 +70,7 @@ def test_whatever_is_wrong_with_a_call_is_told_to_the_model(
 
 def test_a_database_that_comes_back_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rounds_away, "WAIT_S", 0.0)
-    monkeypatch.setattr(rounds_away, "connections_renew", lambda: None)
+    monkeypatch.setattr(rounds_away, "connections_renew", lambda _: None)
     tries: list[int] = []
 
     def shaky() -> str:
