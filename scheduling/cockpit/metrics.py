@@ -7,7 +7,7 @@ whose governor is silent keeps its last values and tells their age. Scores are k
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import redis
 from django.conf import settings
@@ -59,7 +59,7 @@ _POOL: tuple[tuple[str, str, Callable[[Header], float | None]], ...] = (
     ),
     (
         "clear_seconds",
-        "Seconds until all that waits should be done; none where nothing tells.",
+        "Seconds until all that waits or runs should be done; none where nothing tells.",
         lambda one: None if one.clear_at is None else max(0.0, one.clear_at - one.at),
     ),
     ("leader_epoch", "Epoch of the governor that leads.", lambda one: one.epoch),
@@ -162,7 +162,7 @@ class _Scrape(Collector):
 
     def _scores(self) -> Iterator[tuple[str, Honesty]]:
         for pool in Pool.objects.order_by("slug"):
-            found = eta_honesty(pool, "day", self._now.astimezone(UTC))
+            found = eta_honesty(pool, "day", self._now)
             if found:
                 yield pool.slug, found[0]
 

@@ -145,9 +145,11 @@ class Task:
 
     def __init__(self) -> None:
         self.app = self.amqp = self
+        self.asked = 0
         self.messages: list[tuple[str, list[tuple[str, int]]]] = []
 
     def producer_or_acquire(self) -> "Task":
+        self.asked += 1
         return self
 
     def __enter__(self) -> "Task":
@@ -181,5 +183,9 @@ def test_each_queue_has_messages_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sending_nothing_asks_for_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "attempts_run", None)
+    task = Task()
+    monkeypatch.setattr(module, "attempts_run", task)
     send([])
+    assert (task.asked, task.messages) == (0, [])
+    send([Sent("a", 1, "x", 9), Sent("b", 2, "y", 9)])
+    assert task.asked == 1
