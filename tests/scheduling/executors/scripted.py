@@ -79,6 +79,22 @@ class ScriptedServer:
                 return  # the client went away, which many tests are about
             _shut(connection)
 
+    def _read(self, connection: socket.socket, stream: Any) -> Talk | None:
+        """Read a whole request; None where the client went away before its end, as killed ones do."""
+        lines = []
+        while (line := stream.readline()) != b"\r\n":
+            if not line.endswith(b"\r\n"):
+                return None
+            lines.append(line.decode().strip())
+        method, path, _ = lines[0].split(" ")
+        pairs = (line.partition(":") for line in lines[1:])
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        length = int(headers.get("content-length", 0))
+        body = stream.read(length)
+        if len(body) < length:
+            return None
+        return Talk(self, connection, method, path, headers, json.loads(body) if body else None)
+
     def _steps(self, talk: Talk) -> tuple[Step, ...]:
         """Note a request and return the script that answers it."""
         steps = self._scripts[min(len(self.talks), len(self._scripts) - 1)]
@@ -86,16 +102,9 @@ class ScriptedServer:
         return steps
 
     def _one_request(self, connection: socket.socket, stream: Any) -> bool:
-        line = stream.readline().decode()
-        if not line:
+        talk = self._read(connection, stream)
+        if talk is None:
             return False
-        method, path, _ = line.split(" ")
-        headers = {}
-        while (header := stream.readline().decode().strip()) != "":
-            name, _, value = header.partition(":")
-            headers[name.lower()] = value.strip()
-        body = stream.read(int(headers.get("content-length", 0)))
-        talk = Talk(self, connection, method, path, headers, json.loads(body) if body else None)
         for step in self._steps(talk):
             if step is KEEP:
                 return True

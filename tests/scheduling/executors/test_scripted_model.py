@@ -1,8 +1,10 @@
 """The scripted model server itself: chaos tests trust what it did and what it counted."""
 
+import socket
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from threading import Event
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -87,3 +89,16 @@ def test_a_storm_refuses_by_the_clock_and_a_list_by_the_call(server, ask):
     assert ask().error_class is None
     server.behave(in_turn(failing(), OK))
     assert [ask("large").error_class for _ in range(3)] == [ErrorClass.PROVIDER_ERROR, None, None]
+
+
+@pytest.mark.parametrize("missing", [1, 18, 40, 80], ids=["a byte", "body", "headers", "line"])
+def test_a_client_that_was_killed_in_its_request_has_sent_none(server, ask, missing):
+    """Killed workers do this; a thread that raised would fail whatever test runs just then."""
+    request = b'POST /v1 HTTP/1.1\r\nhost: here.example.com\r\ncontent-length: 18\r\n\r\n{"model": "small"}'
+    url = urlsplit(server.address)
+    with socket.create_connection((url.hostname, url.port), timeout=5) as client:
+        client.sendall(request[:-missing])
+        client.shutdown(socket.SHUT_WR)
+        assert client.recv(1) == b""  # it hangs up
+    assert ask().error_class is None
+    assert server.count() == 1
