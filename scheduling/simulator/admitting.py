@@ -178,8 +178,9 @@ def _starts_now(table: Table, run: Run) -> bool:
         return False
     if state.limits.is_any_full(job.limits):
         return False
-    slots = sum(one.slots - state.busy.get(one.id, 0) for one in state.candidates(job))
-    return count < slots
+    for one in state.candidates(job):
+        count -= one.slots - state.busy.get(one.id, 0)
+    return count < 0
 
 
 def _deny(table: Table, run: Run, answer: Answer, told: Mapping[str, Any]) -> None:

@@ -6,10 +6,10 @@ that it has. So a new job's tenant, with own work W and weight w, stands behind 
 the work of every other tenant u, and behind all work of higher classes. Work is in unit-seconds.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from array import array
 
-_FIRST_SIZE = 16
+import numpy as np
+
 _LEAST = 1e-9
 
 
@@ -20,10 +20,11 @@ class Fluid:
 
     def __init__(self) -> None:
         """Start with nothing waiting."""
+        # Not numpy's arrays: in these a single number is changed a few times as fast.
         self._numbers: dict[str, int] = {}
-        self._work: NDArray[np.float64] = np.zeros(_FIRST_SIZE)
-        self._counts: NDArray[np.float64] = np.zeros(_FIRST_SIZE)
-        self._weights: NDArray[np.float64] = np.ones(_FIRST_SIZE)
+        self._work = array("d")
+        self._counts = array("d")
+        self._weights = array("d")
         self.total = 0.0
         self.waiting = 0
 
@@ -32,19 +33,13 @@ class Fluid:
         number = self._numbers.get(tenant)
         if number is None:
             number = self._numbers[tenant] = len(self._numbers)
-            if number == len(self._work):
-                self._grow()
+            for each in (self._work, self._counts, self._weights):
+                each.append(0.0)
         self._weights[number] = weight
         self._counts[number] += count
         self._work[number] += work
         self.total += work
         self.waiting += count
-
-    def _grow(self) -> None:
-        more = np.zeros(len(self._work))
-        self._work = np.concatenate([self._work, more])
-        self._counts = np.concatenate([self._counts, more])
-        self._weights = np.concatenate([self._weights, more + 1])
 
     def own(self, tenant: str) -> int:
         """Return how many jobs of a tenant wait."""
@@ -53,8 +48,10 @@ class Fluid:
     def ahead(self, tenant: str) -> tuple[int, float]:
         """Return the jobs and the work that are done by the time a tenant's last job is, without
         that job itself but with its share of the others'."""
-        number, size = self._numbers[tenant], len(self._numbers)
-        work, weights = self._work[:size], self._weights[:size]
+        number = self._numbers[tenant]
+        work, weights, counts = (
+            np.frombuffer(each) for each in (self._work, self._weights, self._counts)
+        )
         before = np.minimum(work, weights * (work[number] / weights[number]))
-        jobs = self._counts[:size].dot(before / np.maximum(work, _LEAST))
+        jobs = counts.dot(before / np.maximum(work, _LEAST))
         return max(0, round(jobs) - 1), float(before.sum())

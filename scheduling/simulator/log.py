@@ -5,7 +5,7 @@ happened and the policy in force; those of a job name it and its tenant. `facts`
 that its reason speaks of.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -27,7 +27,7 @@ class Log:
         self._take = take
         self._policy = policy
         self._seq = 0
-        self.counts: Counter[str] = Counter()
+        self.counts: defaultdict[str, int] = defaultdict(int)
         self.now = 0.0
 
     def at(self, now: float) -> None:

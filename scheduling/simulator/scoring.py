@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import exp, inf
 from typing import Any
 
-from scheduling.core.eta.calibration import Calibration, ranked
+from scheduling.core.eta.calibration import bounds
 from scheduling.simulator.runs import Estimate
 
 LAST_CHECKED = 1000
@@ -95,9 +95,9 @@ class Ranges:
 
     def around(self, eta_s: float) -> tuple[float, float]:
         """Return the range of an estimate, as seconds from now."""
-        recent = ranked(self._ordered)
-        moved = Calibration(low=recent.low * exp(-self._below), high=recent.high * exp(self._above))
-        return moved.around(eta_s, 0.0, slack_s=0.0)
+        low, high = bounds(self._ordered)
+        low_s = eta_s * min(1.0, low * exp(-self._below))
+        return low_s, eta_s * max(1.0, high * exp(self._above))
 
 
 def _moved(side: float, *, missed: bool) -> float:

@@ -66,11 +66,11 @@ class Source:
         if self.repeat is None:
             yield self.job.at, self.first, self.job
             return
-        keyed = any(MARK in key for key in self.job.keys)
+        numbered = self.varies or any(MARK in key for key in self.job.keys)
         for n in range(self.repeat):
             at = self.job.at + n * self.every
             job = replace(self.job, id=self.job.id.replace(MARK, str(n)), at=at)
-            if keyed or self.varies:
+            if numbered:
                 job = replace(job, keys=_numbered(job.keys, n), after=_numbered(job.after, n))
             yield at, self.first + n, job
 

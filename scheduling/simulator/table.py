@@ -140,13 +140,12 @@ class Table:
         self, run: Run, event: str, reason: Reason, facts: Mapping[str, Any] = NO_FACTS
     ) -> None:
         """End a job for good, and cancel what waits for it in vain."""
-        falling = deque([(run, event, reason, facts)])
+        falling = deque((one, run) for one in self._end(run, event, reason, facts))
         while falling:
-            one, what, why, told = falling.popleft()
-            falling.extend(
-                (other, "canceled", Reason.DEPENDENCY, {"on": one.job.id})
-                for other in self._end(one, what, why, told)
-            )
+            one, before = falling.popleft()
+            told = {"on": before.job.id}
+            lost = self._end(one, "canceled", Reason.DEPENDENCY, told)
+            falling.extend((other, one) for other in lost)
 
     def _end(self, run: Run, event: str, reason: Reason, facts: Mapping[str, Any]) -> list[Run]:
         """End one job; return the jobs that can never run now."""

@@ -41,8 +41,9 @@ class Use(Struct):
 
 def free_units(pool: Pool, use: Use, *, uses_reserve: bool) -> int:
     """Return the units that are free for a job of that part; negative when overdrawn."""
-    free = pool.budget - use.reserved - use.general
-    return free if uses_reserve else min(free, pool.budget - pool.reserve - use.general)
+    general = pool.budget - use.general
+    free = general - use.reserved
+    return free if uses_reserve else min(free, general - pool.reserve)
 
 
 def ceiling(pool: Pool, *, uses_reserve: bool) -> int:

@@ -33,8 +33,12 @@ from scheduling.core.types import KEY, UNLIMITED, Executor, Job, LimitKey, Reaso
 
 
 class Fit(Struct, frozen=True):
-    """The job may start now; `backfilled` when it passes a head that waits."""
+    """The job may start now; `backfilled` when it passes a head that waits.
 
+    `executors` are its candidates whose providers have room for it, busy or not.
+    """
+
+    executors: Sequence[Executor]
     backfilled: bool = False
 
 
@@ -57,8 +61,6 @@ class Stop(Struct, frozen=True):
 
 Answer: TypeAlias = Fit | Skip | Stop
 
-_FIT = Fit()
-_BACKFILLED = Fit(backfilled=True)
 _BEHIND = Skip(Reason.BEHIND_HEAD)
 
 
@@ -130,7 +132,7 @@ class Walk:
             self._close_providers(job, candidates)
             self._claim(job.cost, uses_reserve=uses_reserve)
             return Skip(Reason.EXECUTOR_BUSY)
-        return self._pass_head(job) if behind else _FIT
+        return self._pass_head(job, open_ones) if behind else Fit(open_ones)
 
     def open_to(self, job: Job, candidates: Sequence[Executor]) -> Sequence[Executor]:
         """Return those of `candidates` whose providers have room for the job."""
@@ -252,7 +254,7 @@ class Walk:
             self._general_stopped = True
             self._pool_stopped = any(part for _, part in lacking)
 
-    def _pass_head(self, job: Job) -> Answer:
+    def _pass_head(self, job: Job, open_ones: Sequence[Executor]) -> Answer:
         """Let a job that fits pass the head if it cannot delay it."""
         if not self._room.backfill:
             return _BEHIND
@@ -260,4 +262,5 @@ class Walk:
             cost, uses_reserve = self._head
             self._shadow = shadow_of(cost, self._room, uses_reserve=uses_reserve)
         in_time = self._room.now + job.expected_s <= self._shadow.at
-        return _BACKFILLED if in_time or job.cost <= self._shadow.extra else _BEHIND
+        fits = in_time or job.cost <= self._shadow.extra
+        return Fit(open_ones, backfilled=True) if fits else _BEHIND

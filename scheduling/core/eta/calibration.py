@@ -28,28 +28,30 @@ class Calibration(Struct, frozen=True, kw_only=True):
     high: float = FALLBACK[1]
     samples: int = 0
 
-    def around(self, eta: float, now: float, slack_s: float = SLACK_S) -> tuple[float, float]:
+    def around(self, eta: float, now: float) -> tuple[float, float]:
         """Return the range (from, to) of an `eta`, epoch seconds; it never begins before `now`.
 
-        It reaches at least `slack_s` to either side: no estimate is finer than the steps in which
-        work is placed and settled. A simulated run has no such steps, and takes 0.
+        It reaches at least `SLACK_S` to either side: no estimate is finer than the steps in which
+        work is placed and settled.
         """
         wait = max(0.0, eta - now)
-        low, high = min(wait * self.low, wait - slack_s), max(wait * self.high, wait + slack_s)
+        low, high = min(wait * self.low, wait - SLACK_S), max(wait * self.high, wait + SLACK_S)
         return now + max(0.0, low), now + high
 
 
 def calibrated(ratios: Iterable[float]) -> Calibration:
     """Return the calibration by recent `ratios`; those that are no positive number are left out."""
-    return ranked(sorted(ratio for ratio in ratios if isfinite(ratio) and ratio > 0))
+    ordered = sorted(ratio for ratio in ratios if isfinite(ratio) and ratio > 0)
+    low, high = bounds(ordered)
+    return Calibration(low=low, high=high, samples=len(ordered))
 
 
-def ranked(ratios: Sequence[float]) -> Calibration:
-    """Return the calibration by recent ratios that are positive numbers, in order."""
+def bounds(ratios: Sequence[float]) -> tuple[float, float]:
+    """Return the bounds of 80 % of recent ratios that are positive numbers, in order."""
     if len(ratios) < FEWEST:
-        return Calibration(samples=len(ratios))
+        return FALLBACK
     rank = int((len(ratios) + 1) * _TAIL)
-    return Calibration(low=ratios[rank - 1], high=ratios[-rank], samples=len(ratios))
+    return ratios[rank - 1], ratios[-rank]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

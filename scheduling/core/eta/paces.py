@@ -13,7 +13,7 @@ is expected to end by its own estimate, or now.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from scheduling.core.types import REVIEWS, Job, Live
@@ -28,16 +28,18 @@ Table: TypeAlias = tuple[Sequence[float], Sequence[float]]
 class _Last:
     """The last runs of a workflow, and what follows from them, found when it is asked for."""
 
-    __slots__ = ("_factor", "_runs", "_table")
+    __slots__ = ("_expected", "_factor", "_ran", "_table")
 
     def __init__(self, most: int) -> None:
-        self._runs: deque[tuple[float, float]] = deque(maxlen=most)
+        self._expected: deque[float] = deque(maxlen=most)
+        self._ran: deque[float] = deque(maxlen=most)
         self._factor: float | None = None
         self._table: Table | None = None
 
     def add(self, expected_s: float, ran_s: float) -> None:
         """Take in a run for the oldest of too many."""
-        self._runs.append((expected_s, ran_s))
+        self._expected.append(expected_s)
+        self._ran.append(ran_s)
         self._factor = self._table = None
 
     def factor(self) -> float:
@@ -46,14 +48,13 @@ class _Last:
         They are added up anew: of running sums one huge run would leave nothing but its rounding.
         """
         if self._factor is None:
-            expected, ran = zip(*self._runs, strict=True)
-            self._factor = sum(ran) / sum(expected)
+            self._factor = sum(self._ran) / sum(self._expected)
         return self._factor
 
     def table(self) -> Table:
         """Return the ratios in order, and the factor of each with all above."""
         if self._table is None:
-            self._table = _tabled(self._runs)
+            self._table = _tabled(self._expected, self._ran)
         return self._table
 
 
@@ -100,7 +101,8 @@ class Paces:
         return self._by_workflow.get(one.workflow) or (self._all if self._by_workflow else None)
 
 
-def _tabled(runs: deque[tuple[float, float]]) -> Table:
+def _tabled(expected_s: Iterable[float], ran_s: Iterable[float]) -> Table:
+    runs = zip(expected_s, ran_s, strict=True)
     by_ratio = sorted((ran / expected, expected, ran) for expected, ran in runs)
     factors: list[float] = []
     expected_sum = ran_sum = 0.0

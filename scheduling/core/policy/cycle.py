@@ -89,7 +89,7 @@ def _walked(state: PoolState, done: Cycle, now: float) -> bool:
         done.looked += 1
         answer = tested(state, walk, spot)
         if isinstance(answer, Fit):
-            done.placements.append(_placed(state, walk, spot, answer, now))
+            done.placements.append(_placed(state, spot, answer, now))
         elif _shuts(state, spot, answer, now):
             return False
         elif len(walk.closed_providers) == closed:
@@ -153,9 +153,9 @@ def tested(state: PoolState, walk: Walk, spot: Spot) -> Answer:
     return answer
 
 
-def _placed(state: PoolState, walk: Walk, spot: Spot, fit: Fit, now: float) -> Placement:
+def _placed(state: PoolState, spot: Spot, fit: Fit, now: float) -> Placement:
     job = spot.job
-    eligible = state.free_of(job, walk.open_to(job, state.candidates(job)))
+    eligible = state.free_of(job, fit.executors)
     in_use = state.manned if job.by_worker else state.busy
     executor = chosen(state.queue, job, eligible, in_use)
     reason = Reason.BACKFILLED if fit.backfilled else Reason.PLACED

@@ -79,8 +79,15 @@ class Bench:
             self.counts[key] = self.counts.get(key, 0) + 1
 
     def test(self, walk, job, class_name="normal"):
-        able = [one for one in self.executors if may_run(job, one)]
-        return walk.test(job, uses_reserve=class_name in RESERVE, candidates=able)
+        reserved = class_name in RESERVE
+        return walk.test(job, uses_reserve=reserved, candidates=self.able(job))
+
+    def able(self, job):
+        return [one for one in self.executors if may_run(job, one)]
+
+    def fits(self, walk, job, class_name="normal", *, backfilled=False):
+        answer = self.test(walk, job, class_name)
+        return answer == Fit(self.able(job), backfilled=backfilled)
 
     def place_all(self, order):
         walk, placed = Walk(self.room), []
@@ -151,7 +158,7 @@ def test_the_first_general_job_that_does_not_fit_stops_general_work_only():
     assert bench.test(walk, make_job("d", 4)) == Skip(Reason.BEHIND_HEAD)
     assert walk.ended(uses_reserve=False)
     assert not walk.ended(uses_reserve=True)
-    assert bench.test(walk, make_job("e", 4), "incident") == Fit()
+    assert bench.fits(walk, make_job("e", 4), "incident")
 
 
 def test_an_incident_that_does_not_fit_stops_the_whole_pool():
@@ -170,7 +177,7 @@ def test_an_own_limit_is_skipped_and_blocks_nobody():
     bench.start(make_job("a", **own))
     walk = Walk(bench.room)
     assert bench.test(walk, make_job("b", 99, **own)) == Skip(Reason.OWN_LIMIT)
-    assert bench.test(walk, make_job("c")) == Fit()
+    assert bench.fits(walk, make_job("c"))
 
 
 def test_a_full_shared_limit_is_closed_to_those_behind():
@@ -181,8 +188,8 @@ def test_a_full_shared_limit_is_closed_to_those_behind():
     assert bench.test(walk, make_job("b", shared=(lock, window))) == Skip(Reason.SHARED_LIMIT)
     bench.counts[window] = 0
     assert bench.test(walk, make_job("c", shared=(window,))) == Skip(Reason.SHARED_LIMIT)
-    assert bench.test(walk, make_job("d", shared=(lock,))) == Fit()
-    assert bench.test(walk, make_job("e")) == Fit()
+    assert bench.fits(walk, make_job("d", shared=(lock,)))
+    assert bench.fits(walk, make_job("e"))
 
 
 def test_full_executors_are_closed_and_jobs_that_run_elsewhere_go_on():
@@ -191,7 +198,7 @@ def test_full_executors_are_closed_and_jobs_that_run_elsewhere_go_on():
     bench.start(make_job("a"))
     walk = Walk(bench.room)
     assert bench.test(walk, make_job("j1", model="big")) == Skip(Reason.EXECUTOR_BUSY)
-    assert bench.test(walk, make_job("j2", model="small")) == Fit()
+    assert bench.fits(walk, make_job("j2", model="small"))
     bench.busy["x"] = 0
     assert bench.test(walk, make_job("j3", model="big")) == Skip(Reason.EXECUTOR_BUSY)
     assert bench.test(walk, make_job("j4", model="other")) == Skip(Reason.NO_EXECUTOR)
@@ -212,10 +219,10 @@ def test_a_job_passed_over_for_its_slot_stops_the_walk_once_it_lacks_units_too()
     claimed = make_job("claimed", 4, model="m")
     assert bench.test(walk, claimed, "incident") == Skip(Reason.EXECUTOR_BUSY)
     for name in ("a", "b"):
-        assert bench.test(walk, make_job(name), "normal") == Fit()
+        assert bench.fits(walk, make_job(name), "normal")
         bench.start(make_job(name), executor="y")
     assert not walk.stopped(uses_reserve=True)
-    assert bench.test(walk, make_job("c"), "normal") == Fit()
+    assert bench.fits(walk, make_job("c"), "normal")
     bench.start(make_job("c"), executor="y")
     assert bench.test(walk, make_job("d"), "normal") == Skip(Reason.BEHIND_HEAD)
     assert walk.ended(uses_reserve=True)
@@ -242,9 +249,9 @@ def test_backfill_lets_short_and_small_jobs_pass_but_never_delays_the_head():
     walk = Walk(bench.room)
     assert isinstance(bench.test(walk, make_job("head", 5)), Stop)
     assert not walk.ended(uses_reserve=False)
-    assert bench.test(walk, make_job("short", 2, expected_s=100)) == Fit(backfilled=True)
+    assert bench.fits(walk, make_job("short", 2, expected_s=100), backfilled=True)
     assert bench.test(walk, make_job("long", 2, expected_s=101)) == Skip(Reason.BEHIND_HEAD)
-    assert bench.test(walk, make_job("small", 1, expected_s=999)) == Fit(backfilled=True)
+    assert bench.fits(walk, make_job("small", 1, expected_s=999), backfilled=True)
     bench.start(make_job("small", 1, expected_s=999))
     assert bench.test(walk, make_job("small2", 1, expected_s=999)) == Skip(Reason.BEHIND_HEAD)
     assert bench.test(walk, make_job("big", 2, expected_s=1)) == Skip(Reason.BEHIND_HEAD)
@@ -256,7 +263,7 @@ def test_only_the_first_stopped_head_is_protected():
     walk = Walk(bench.room)
     assert isinstance(bench.test(walk, make_job("head", 5)), Stop)
     assert bench.test(walk, make_job("second", 4), "incident").whole_pool
-    assert bench.test(walk, make_job("short", 1, expected_s=50), "incident") == Fit(backfilled=True)
+    assert bench.fits(walk, make_job("short", 1, expected_s=50), "incident", backfilled=True)
 
 
 def test_what_needs_no_worker_passes_what_waits_for_one_and_takes_no_more_than_the_seats():
@@ -265,7 +272,7 @@ def test_what_needs_no_worker_passes_what_waits_for_one_and_takes_no_more_than_t
     bench.start(make_job("a"))
     assert bench.test(walk, make_job("b")) == Skip(BUSY)
     for name in ("c", "d"):
-        assert bench.test(walk, make_job(name, **call)) == Fit()
+        assert bench.fits(walk, make_job(name, **call))
         bench.start(make_job(name, **call))
     assert bench.test(walk, make_job("e", **call)) == Skip(BUSY)
     bench.manned["x"] = 0

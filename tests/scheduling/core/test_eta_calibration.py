@@ -78,10 +78,3 @@ def test_the_expected_time_is_the_workflows_else_the_tenants_else_the_default():
     assert expectation(3.0, 5.0, 60.0) == (3.0, "workflow")
     assert expectation(None, 5.0, 60.0) == (5.0, "tenant")
     assert expectation(None, None, 60.0) == (60.0, "default")
-
-
-def test_a_simulated_range_may_be_as_fine_as_the_estimate():
-    assert Calibration(low=0.9, high=1.1).around(NOW + 2, NOW, slack_s=0.0) == (
-        pytest.approx(NOW + 1.8),
-        pytest.approx(NOW + 2.2),
-    )
