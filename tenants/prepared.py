@@ -9,6 +9,8 @@ and so another plan, with the size of their numbers.
 """
 
 import re
+from collections.abc import Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -28,12 +30,36 @@ def prepared() -> CursorWrapper:
     return _preparing(ServerBindingCursor)
 
 
-def prepared_numbered() -> CursorWrapper:
-    """Return such a cursor for statements whose values are numbered: see `numbered`."""
-    return _preparing(RawCursor)
+class Writes:
+    """Writes of one transaction that go to the server together, as parts of one statement.
+
+    To a job that comes alone each way to the server and back costs as much as the write itself. No
+    part sees what another has written, but through what that returns.
+    """
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._parts: list[str] = []
+        self._values: list[Any] = []
+
+    def add(self, parts: str, values: Sequence[Any]) -> None:
+        """Add parts with their values: `name AS (statement)`, set apart by commas."""
+        self._parts.append(parts)
+        self._values += values
+
+    def run(self, answer: str = "SELECT 1") -> list[tuple[Any, ...]]:
+        """Write what was added; return the rows of `answer`, which may read what parts return."""
+        if not self._parts:
+            return []
+        statement = _numbered(f"WITH {', '.join(self._parts)} {answer}")
+        with _preparing(RawCursor) as cursor:
+            cursor.execute(statement, self._values)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
+        return rows
 
 
-def numbered(statement: str) -> str:
+@lru_cache(maxsize=64)
+def _numbered(statement: str) -> str:
     """Return a statement with its values numbered, `$1` and so on, in place of each `%s`.
 
     psycopg reads a statement of more than fifty values anew each time, which takes as long as a

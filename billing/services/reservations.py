@@ -45,13 +45,13 @@ from billing.services.sets import columns
 from billing.services.verdicts import Refused, Reserved, ReserveRequest
 from tenants.controls import Version
 from tenants.ids import new_id
-from tenants.prepared import prepared
+from tenants.prepared import Writes
 
 SWEEP_ROWS = 500
 
 
 _FUND = """
-WITH balances AS (
+balances AS (
     UPDATE billing_balance b SET held = k.held
     FROM unnest(%s::uuid[], %s::numeric[]) k(id, held)
     WHERE b.id = k.id AND b.id = ANY(%s::uuid[])
@@ -60,9 +60,10 @@ WITH balances AS (
         spend, tokens, expires_at, state)
     SELECT k.*, 'open' FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[], %s::uuid[],
         %s::uuid[], %s::numeric[], %s::bigint[], %s::timestamptz[]) k
+), lines AS (
+    INSERT INTO billing_reservationline (id, reservation_id, budget_id, window_start, amount)
+    SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::numeric[])
 )
-INSERT INTO billing_reservationline (id, reservation_id, budget_id, window_start, amount)
-SELECT * FROM unnest(%s::uuid[], %s::uuid[], %s::uuid[], %s::timestamptz[], %s::numeric[])
 """
 
 
@@ -90,24 +91,26 @@ def reserve(
     requests: Sequence[ReserveRequest],
     now: datetime,
     version: Version | None = None,
-    new_jobs: bool = False,
+    writes: Writes | None = None,
 ) -> list[Reserved | Refused]:
     """Decide the requests in the order given and hold what passes; one answer a request.
 
     Must be called in the transaction of the verdict, once for all of its jobs (one call locks its
     budgets in one fixed order; two could deadlock with another's). A job that holds an open
     reservation keeps it. Without budgets on its chain a job is reserved without lines.
-    `version` is where the control clock stands, if the transaction has read it already; `new_jobs`
-    says that the jobs are only being made, so that none can hold anything yet.
+    `version` is where the control clock stands, if the transaction has read it already. `writes`
+    are those by which the jobs are being made, so that none can hold anything yet; the reservations
+    are added to them, for the caller to run.
     Raises `TransactionManagementError` outside a transaction.
     """
     require_transaction("reserve")
     asks, places, made = _asks(requests, now, version)
     accounts = accounts_open(places, now)
-    held = {} if new_jobs else _open_reservations([request.job_id for request in requests])
+    being_made = writes is not None
+    held = {} if being_made else _open_reservations([request.job_id for request in requests])
     grants: list[_Grant] = []
     answers = [_decide(ask, accounts, held, grants, now) for ask in asks]
-    _fund(grants, accounts)
+    _fund(grants, accounts, writes=writes)
     defaults_record(made)
     return answers
 
@@ -330,10 +333,11 @@ def _fund(
     grants: Sequence[_Grant],
     accounts: Mapping[Place, Account],
     freed: Collection[Place] = (),
+    writes: Writes | None = None,
 ) -> None:
     """Write reservations, their lines and the balances that they touch, in one statement.
 
-    `freed` are places whose balances were given something back.
+    `freed` are places whose balances were given something back. With `writes` they wait there.
     """
     if not grants:
         return
@@ -346,8 +350,10 @@ def _fund(
     touched = [accounts[place] for place in places.union(freed)]
     balances = columns([(account.balance_id, account.held) for account in touched], 2)
     rows = columns([_reservation_row(grant) for grant in grants])
-    with prepared() as cursor:
-        cursor.execute(_FUND, [*balances, balances[0], *rows, *columns(lines, 5)])
+    own = Writes() if writes is None else writes
+    own.add(_FUND, [*balances, balances[0], *rows, *columns(lines, 5)])
+    if writes is None:
+        own.run()
 
 
 def _reservation_row(grant: _Grant) -> tuple[object, ...]:

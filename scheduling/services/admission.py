@@ -37,6 +37,7 @@ from scheduling.services.drafts import Draft
 from scheduling.services.quotes import Quote, Quotes, core_job
 from scheduling.services.rows import row_new
 from scheduling.services.scopes import chain_of
+from tenants.prepared import Writes
 
 STATE_OF = {
     Verdict.ADMITTED: JobState.QUEUED,
@@ -76,18 +77,19 @@ class Judged:
 
 
 def judge(
-    drafts: Sequence[Draft], catalogue: Catalogue, now: datetime, *, waits_already: bool = False
+    drafts: Sequence[Draft], catalogue: Catalogue, now: datetime, writes: Writes | None = None
 ) -> list[Judged]:
     """Decide on the drafts and hold what the admitted ones need; sets each job's state.
 
-    Must run in the transaction that then stores the jobs. `waits_already`: they are stored and part
-    of the backlog, so that a full one is no reason to turn them away.
+    Must run in the transaction that then stores the jobs, by `writes`, to which what they hold is
+    added. Without, they are stored and part of the backlog already, so that a full one is no reason
+    to turn them away.
     """
-    waiting = None if waits_already else Counter(catalogue.waiting())
+    waiting = None if writes is None else Counter(catalogue.waiting())
     used = Counter(catalogue.backlog.classes if catalogue.backlog else {})
     quotes = Quotes(catalogue=catalogue, now=now)
     judged = [_judge_one(one, quotes, waiting, used) for one in drafts]
-    _fund(judged, catalogue, now, new_jobs=not waits_already)
+    _fund(judged, catalogue, now, writes)
     for one in judged:
         _place(one, catalogue)
         _set_state(one, now)
@@ -241,14 +243,16 @@ def _no_reviewer(draft: Draft) -> Answer:
     )
 
 
-def _fund(judged: Sequence[Judged], catalogue: Catalogue, now: datetime, *, new_jobs: bool) -> None:
+def _fund(
+    judged: Sequence[Judged], catalogue: Catalogue, now: datetime, writes: Writes | None
+) -> None:
     funded = [one for one in judged if one.answer.verdict in (Verdict.ADMITTED, Verdict.QUEUED)]
     expires_at = expiry(now)
     results = reserve(
         requests=[_request(one, expires_at) for one in funded],
         now=now,
         version=catalogue.version,
-        new_jobs=new_jobs,
+        writes=writes,
     )
     for one, result in zip(funded, results, strict=True):
         if isinstance(result, BudgetRefused):

@@ -73,7 +73,7 @@ def _readmit(ids: Collection[uuid.UUID], now: datetime) -> int:
         return 0
     waits = open_dependencies(ids)
     drafts = [_draft(job, catalogue, waits[job.id]) for job in jobs]
-    _store(judge(drafts, catalogue, now, waits_already=True), catalogue, now)
+    _store(judge(drafts, catalogue, now), catalogue, now)
     end = (JobState.DENIED, WorkOutcome.UNREVIEWED)
     denied = {job.id: end for job in jobs if job.state == JobState.DENIED}
     fallout = dependants_lock(denied)

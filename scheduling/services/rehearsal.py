@@ -2,7 +2,7 @@
 
 The rules, the prices, the budgets under their locks are those of a submission, so what is said here
 is what a submission at this moment would be told. The locks last as long as the asking. Nothing is
-stored, told, held or nudged.
+stored, told, held or nudged: the writes of what would be new are never run.
 """
 
 from copy import copy
@@ -27,6 +27,7 @@ from scheduling.services.dependencies import dependencies_bind, open_dependencie
 from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
 from scheduling.services.scopes import chain_of
 from tenants.models import Workspace
+from tenants.prepared import Writes
 
 _BY_COUNT = (Reason.BACKLOG_FULL, Reason.SHED, Reason.CLASS_QUOTA)
 _ASKED_ANEW = (JobState.DEFERRED, JobState.DENIED)
@@ -84,7 +85,7 @@ def job_rehearse_whole(
     (found,) = dependencies_bind([drafted], workspace.tenant_id)
     if isinstance(found, Refused):
         return found
-    (judged,) = judge([found], catalogue, now)
+    (judged,) = judge([found], catalogue, now, Writes())
     decision = decision_of(judged, catalogue, now)
     decision.reservation_id = decision.expires_at = None
     transaction.set_rollback(True)
@@ -109,10 +110,10 @@ def job_rehearse_again(job: Job, now: datetime) -> Rehearsed:
         return Rehearsed(facts=facts, answer=None, budgets=_budgets(job, now))
     if as_new:
         catalogue = weighed(catalogue, [asked])
-    (judged,) = judge([asked], catalogue, now, waits_already=not as_new)
-    found = Rehearsed(facts=judged.facts, answer=judged.answer, budgets=_budgets(job, now))
+    budgets = _budgets(job, now)
+    (judged,) = judge([asked], catalogue, now, Writes() if as_new else None)
     transaction.set_rollback(True)
-    return found
+    return Rehearsed(facts=judged.facts, answer=judged.answer, budgets=budgets)
 
 
 def _draft(job: Job, catalogue: Catalogue) -> Draft:

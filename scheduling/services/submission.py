@@ -18,13 +18,10 @@ from scheduling.services.drafts import Draft, Refused, Rights, Submission, draft
 from scheduling.services.rows import Table, table_of
 from scheduling.services.stories import Told
 from tenants.models import Workspace
-from tenants.prepared import numbered, prepared_numbered
+from tenants.prepared import Writes
 
 SET_ROWS = 500
-_STORE = """
-WITH job AS ({} RETURNING seq, submitted_at), decision AS ({}), event AS ({})
-SELECT seq, submitted_at FROM job ORDER BY seq
-"""
+_STORE = "job AS ({} RETURNING seq, submitted_at), decision AS ({}), event AS ({})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +63,13 @@ def _decide(
 ) -> list[Accepted | Refused]:
     exact = weighed(catalogue, [one for one in drafted if isinstance(one, Draft)])
     checked = dependencies_bind(drafted, catalogue.workspace.tenant_id)
-    judged = judge([one for one in checked if isinstance(one, Draft)], exact, now)
+    writes = Writes()
+    judged = judge([one for one in checked if isinstance(one, Draft)], exact, now, writes)
     stored = [
         Accepted(job=one.draft.job, decision=decision_of(one, catalogue, now)) for one in judged
     ]
     if stored:
-        _store(stored, [_told(one) for one in judged])
+        _store(stored, [_told(one) for one in judged], writes)
         dependencies_store([one.draft for one in judged])
     if any(one.job.state == JobState.QUEUED for one in stored):
         nudge_on_commit()
@@ -79,26 +77,26 @@ def _decide(
     return [next(accepted) if isinstance(one, Draft) else one for one in checked]
 
 
-def _store(accepted: Sequence[Accepted], told: Sequence[Told]) -> None:
-    """Insert jobs, decisions and events in one statement; the jobs get their arrivals."""
+def _store(accepted: Sequence[Accepted], told: Sequence[Told], writes: Writes) -> None:
+    """Insert jobs, decisions and events together with `writes`; the jobs get their arrivals."""
     jobs = [one.job for one in accepted]
-    (job_rows, decisions, events), statement = _storing()
+    (job_rows, decisions, events), parts = _storing()
     literals = [
         *job_rows.literals(jobs),
         *decisions.literals([one.decision for one in accepted]),
         *events.literals(told),
     ]
-    with prepared_numbered() as cursor:
-        cursor.execute(statement, literals)
-        for job, (seq, submitted_at) in zip(jobs, cursor.fetchall(), strict=True):
-            job.seq, job.submitted_at = seq, submitted_at
+    writes.add(parts, literals)
+    arrivals = writes.run("SELECT seq, submitted_at FROM job ORDER BY seq")
+    for job, (seq, submitted_at) in zip(jobs, arrivals, strict=True):
+        job.seq, job.submitted_at = seq, submitted_at
 
 
 @lru_cache(maxsize=1)
 def _storing() -> tuple[tuple[Table, Table, Table], str]:
-    """Return the tables of jobs, decisions and events with the statement that inserts into all."""
+    """Return the tables of jobs, decisions and events with what inserts into all of them."""
     tables = table_of(Job), table_of(Decision, "at"), table_of(JobEvent)
-    return tables, numbered(_STORE.format(*(table.insert for table in tables)))
+    return tables, _STORE.format(*(table.insert for table in tables))
 
 
 def _told(judged: Judged) -> Told:

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from django.db import DataError, connection
 
-from tenants.prepared import numbered, prefer_indexes, prepared, prepared_numbered
+from tenants.prepared import Writes, prefer_indexes, prepared
 
 pytestmark = pytest.mark.django_db
 
@@ -19,16 +19,21 @@ def test_a_statement_that_comes_again_is_prepared_once_for_all_its_values() -> N
         assert cursor.fetchone() == (1,)
 
 
-def test_a_statement_of_many_values_is_prepared_once_when_they_are_numbered() -> None:
-    statement = numbered("SELECT " + " + ".join(["%s::int"] * 60) + " AS sixty")
-    assert statement.endswith("+ $59::int + $60::int AS sixty")
+def test_writes_of_many_values_go_together_and_are_prepared_once() -> None:
     for number in range(5):
-        with prepared_numbered() as cursor:
-            cursor.execute(statement, [number] * 60)
-            assert cursor.fetchone() == (60 * number,)
+        writes = Writes()
+        writes.add("made AS (SELECT " + " + ".join(["%s::int"] * 60) + " AS sixty)", [number] * 60)
+        writes.add("more AS (SELECT %s::int AS one)", [1])
+        assert writes.run("SELECT sixty + one AS sixty_one FROM made, more") == [(60 * number + 1,)]
     with connection.cursor() as cursor:
-        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%sixty'")
-        assert cursor.fetchone() == (1,)
+        cursor.execute("SELECT statement FROM pg_prepared_statements WHERE statement LIKE 'WITH%'")
+        ((statement,),) = cursor.fetchall()
+    assert "+ $60::int AS sixty), more AS (SELECT $61::int AS one) SELECT sixty" in statement
+
+
+def test_without_writes_nothing_is_sent(django_assert_num_queries) -> None:
+    with django_assert_num_queries(0):
+        assert Writes().run() == []
 
 
 def test_its_faults_are_djangos() -> None:

@@ -24,7 +24,7 @@ HOT = {
     "what expires": statements.EXPIRY_DUE,
     "expire": expiry._DUE,
     "book": ledger._BOOK,
-    "fund": reservations._FUND,
+    "fund": f"WITH {reservations._FUND} SELECT 1",
     "give back": holds._CLOSE_OF_JOBS,
     "move": balances._MOVE,
 }
