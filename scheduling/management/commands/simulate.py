@@ -129,8 +129,9 @@ def _writer(out: IO[bytes]) -> Iterator[Take]:
     def take(event: dict[str, Any]) -> None:
         lines.append(event)
         if len(lines) == LINES_AT_ONCE:
-            out.write(encode(lines))
+            whole = encode(lines)
             lines.clear()
+            out.write(whole)
 
     try:
         yield take
