@@ -3,12 +3,6 @@
 `scheduling.governor.lease.HOLDS` is the guard; without the lease a statement finds and writes
 nothing. Rows are locked in the order of arrival, or not waited for, so a set never waits for
 another in a circle.
-
-Durability. What the leader does at every turn (`DISPATCH`, `REMEMBER`) is committed without waiting for the
-disk. A crash of the server may forget the last of it, each statement whole or not at all, and never
-what somebody has acted on: who takes an attempt commits with a wait, which carries all commits before it to the
-disk. The message of a forgotten attempt finds nothing to claim, and the leader, whose
-connection went with the server, builds its memory anew from the rows.
 """
 
 from scheduling.governor.lease import HOLDS
@@ -33,9 +27,6 @@ ATTEMPT_COLUMNS = (
     "extract(epoch FROM a.eta_high)::float8, "
     "(a.usage->>'worker_seconds')::float8"
 )
-
-UNHURRIED = "set_config('synchronous_commit', 'off', true) = 'off'"
-"""A condition, always true, that lets the transaction which evaluates it commit so."""
 
 SEEN = "SELECT pg_current_snapshot()::text"
 """The snapshot of the statement: what it does not show is still to be read."""
@@ -135,7 +126,7 @@ DISPATCH = f"""
         clock_timestamp()
     FROM placed ORDER BY place
 ), {MEMORY}
-SELECT id::text, job_id::text, fence FROM made WHERE {UNHURRIED}
+SELECT id::text, job_id::text, fence FROM made
 """  # noqa: S608 (constants)
 
 REMEMBER = f"""
@@ -143,7 +134,7 @@ REMEMBER = f"""
     UPDATE scheduling_attempt a SET charge = a.charge_due, charge_due = NULL FROM lead
     WHERE a.id = ANY(%(corrected)s::uuid[]) AND a.charge_due IS NOT NULL
 )
-SELECT count(*) FROM lead WHERE {UNHURRIED}
+SELECT count(*) FROM lead
 """  # noqa: S608 (constants)
 
 WAKE = f"""

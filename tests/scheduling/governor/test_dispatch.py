@@ -14,7 +14,6 @@ from scheduling.governor.loop import now_s
 from scheduling.models import Attempt, Job, Pool, ServiceMemory
 from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import job_cancel
-from scheduling.tasks.claim import attempts_claim
 from tests.scheduling.factories import WHO, make_tenant, submit
 from tests.scheduling.governor.desk import Desk
 
@@ -92,42 +91,6 @@ def test_the_memory_is_stored_with_the_batch_and_only_when_it_changed(
 
 
 @pytest.mark.django_db(transaction=True)
-def durability() -> str:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT current_setting('synchronous_commit')")
-        return str(cursor.fetchone()[0])
-
-
-def test_a_dispatch_commits_without_a_wait_for_the_disk_and_nothing_else_does(
-    desk: Desk, pool: Pool
-) -> None:
-    submit(make_tenant("acme", pool))
-    placements = decided(desk, pool)
-    with transaction.atomic():
-        assert durability() == "on"
-        sent = store(desk, pool, placements)
-        assert (len(sent), durability()) == (1, "off")
-    assert durability() == "on"
-
-
-def test_an_attempt_that_a_crash_forgot_is_never_claimed_though_its_fence_comes_again(
-    desk: Desk, pool: Pool
-) -> None:
-    """A crash of the server undoes commits that were not on the disk yet, as a rollback does."""
-    job = submit(make_tenant("acme", pool))[0]
-    placements = decided(desk, pool)
-    with transaction.atomic():
-        forgotten = store(desk, pool, placements)[0]
-        transaction.set_rollback(True)
-    desk.restart(give_up=False)
-    assert desk.turn() == [str(job.id)]
-    again = Attempt.objects.get()
-    assert again.fence == forgotten.fence
-    messages = [(forgotten.attempt, forgotten.fence), (str(again.id), again.fence)]
-    taken = attempts_claim(worker_id=desk.worker, pairs=messages)
-    assert [one.attempt_id for one in taken] == [again.id]
-
-
 def test_a_job_that_somebody_holds_locked_does_not_stop_the_leader(desk: Desk, pool: Pool) -> None:
     pool_dial(pool_id=pool.id, budget=2, reserve=0, **WHO)
     acme = make_tenant("acme", pool)
