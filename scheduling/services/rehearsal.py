@@ -2,7 +2,7 @@
 
 The rules, the prices, the budgets under their locks are those of a submission, so what is said here
 is what a submission at this moment would be told. The locks last as long as the asking. Nothing is
-stored, told, held or nudged: the writes of what would be new are never run.
+stored, told, held or nudged.
 """
 
 from copy import copy
@@ -110,10 +110,13 @@ def job_rehearse_again(job: Job, now: datetime) -> Rehearsed:
         return Rehearsed(facts=facts, answer=None, budgets=_budgets(job, now))
     if as_new:
         catalogue = weighed(catalogue, [asked])
-    budgets = _budgets(job, now)
-    (judged,) = judge([asked], catalogue, now, Writes() if as_new else None)
+    writes = Writes() if as_new else None
+    (judged,) = judge([asked], catalogue, now, writes)
+    if writes is not None:
+        writes.run()  # so that the budgets tell what it would hold of them
+    found = Rehearsed(facts=judged.facts, answer=judged.answer, budgets=_budgets(job, now))
     transaction.set_rollback(True)
-    return Rehearsed(facts=judged.facts, answer=judged.answer, budgets=budgets)
+    return found
 
 
 def _draft(job: Job, catalogue: Catalogue) -> Draft:
