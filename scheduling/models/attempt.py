@@ -12,6 +12,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from scheduling.core.states import LIVE_ATTEMPTS, AttemptState
+from scheduling.models.checks import at_least
 from scheduling.models.executor import Executor
 from scheduling.models.governor import Worker
 from scheduling.models.job import Job
@@ -22,6 +23,7 @@ MAKE_ROOM = ["preempt", "drain"]
 """What an attempt is asked to stop for whose job shall go on later."""
 STOPS_FOR = ["cancel", *MAKE_ROOM]
 LIVE = sorted(state.value for state in LIVE_ATTEMPTS)
+ENDED = sorted(set(ATTEMPT_STATES) - set(LIVE))
 
 
 class Attempt(models.Model):
@@ -37,9 +39,11 @@ class Attempt(models.Model):
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    job = models.ForeignKey(Job, models.CASCADE, db_index=False, related_name="attempts")
-    fence = models.PositiveIntegerField()
-    step = models.PositiveIntegerField(default=0)
+    job = models.ForeignKey(
+        Job, models.CASCADE, db_index=False, db_constraint=False, related_name="attempts"
+    )
+    fence = models.IntegerField()
+    step = models.IntegerField(default=0)
     executor = models.ForeignKey(Executor, models.PROTECT, db_index=False, related_name="attempts")
     worker = models.ForeignKey(
         Worker, models.SET_NULL, null=True, db_index=False, related_name="attempts"
@@ -50,13 +54,13 @@ class Attempt(models.Model):
     stop_for = models.CharField(
         max_length=7, choices=[(s, s) for s in STOPS_FOR], blank=True, default="", db_default=""
     )
-    cost = models.PositiveIntegerField()
-    charge = models.PositiveBigIntegerField()
-    charge_due = models.PositiveBigIntegerField(null=True)
+    cost = models.IntegerField()
+    charge = models.BigIntegerField()
+    charge_due = models.BigIntegerField(null=True)
     job_class = models.CharField(max_length=30)
     turn = models.BigIntegerField(null=True)
-    lifts = models.PositiveIntegerField(default=0)
-    workspace_lifts = models.PositiveIntegerField(default=0)
+    lifts = models.IntegerField(default=0)
+    workspace_lifts = models.IntegerField(default=0)
     expected_s = models.FloatField()
     eta_at = models.DateTimeField(null=True)
     eta_finish = models.DateTimeField(null=True)
@@ -64,7 +68,7 @@ class Attempt(models.Model):
     eta_high = models.DateTimeField(null=True)
     lease_until = models.DateTimeField()
     sent_at = models.DateTimeField(null=True)
-    sends = models.PositiveIntegerField(default=0)
+    sends = models.IntegerField(default=0)
     dispatched_at = models.DateTimeField(db_default=Now(), editable=False)
     started_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
@@ -83,16 +87,17 @@ class Attempt(models.Model):
                 fields=["job"], condition=Q(state__in=LIVE), name="one_live_attempt_a_job"
             ),
             models.CheckConstraint(
-                condition=Q(state__in=ATTEMPT_STATES), name="attempt_state_known"
-            ),
-            models.CheckConstraint(
                 condition=Q(stop_for__in=["", *STOPS_FOR]), name="attempt_stop_for_known"
             ),
             models.CheckConstraint(condition=Q(fence__gte=1), name="attempt_fence_positive"),
-            models.CheckConstraint(condition=Q(cost__gte=0), name="attempt_cost_positive"),
+            models.CheckConstraint(
+                condition=at_least(0, "step", "cost", "lifts", "workspace_lifts", "sends")
+                & at_least(0, "charge", "charge_due"),
+                name="attempt_counts_not_negative",
+            ),
             models.CheckConstraint(
                 condition=(Q(state__in=LIVE) & Q(ended_at=None))
-                | (~Q(state__in=LIVE) & Q(ended_at__isnull=False)),
+                | (Q(state__in=ENDED) & Q(ended_at__isnull=False)),
                 name="attempt_ended_has_end",
             ),
             models.CheckConstraint(

@@ -2,7 +2,7 @@
 
 Indexes: one job's story by (job, id); the newest of a tenant by (tenant, -id).
 
-The books (events, decisions, reservations, ledger) name jobs, tenants and workspaces without foreign
+The books (events, attempts, decisions, reservations, ledger) name jobs, tenants and workspaces without foreign
 keys in the database: whoever writes a row of them has the job's own row, which has those keys, locked
 or stores it in the same statement, and only retention deletes jobs, their books first. Checking
 those keys, and some indexes that went with them, was a fifth of the server's work for a job.

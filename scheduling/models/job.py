@@ -13,6 +13,9 @@ Hot queries and their indexes (looked at with EXPLAIN at 100,000 waiting jobs):
 - waiting jobs that expire: `job_expires` and `job_deadline`, partial on those that can;
 - what waits for a review, the oldest first: `job_reviews`, partial.
 Each index is written several times in a job's life, so no foreign key has one that another covers.
+
+Each constraint is read anew by each statement that writes a row, which for a job alone is a good part of
+the statement. So none says what another implies: that of the end knows all states.
 """
 
 from typing import ClassVar
@@ -24,12 +27,14 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 
 from scheduling.core.states import ENDED_JOBS, WAITING_JOBS, JobState, Phase, WorkOutcome
+from scheduling.models.checks import at_least
 from scheduling.models.pool import Pool
 from scheduling.models.workflow import RISKS, Mission, Workflow
 from scheduling.models.xact import CurrentXact, XactField
 from tenants.ids import new_id
 from tenants.models import Tenant, Workspace
 
+COUNTS = ("fence", "step", "step_fence", "tries", "preemptions")
 JOB_STATES = [state.value for state in JobState]
 ENDED = sorted(state.value for state in ENDED_JOBS)
 LIVE = sorted(set(JOB_STATES) - set(ENDED))
@@ -77,7 +82,7 @@ class Job(models.Model):
     kind = models.CharField(max_length=30)
     job_class = models.CharField(max_length=30)
     risk = models.CharField(max_length=8, choices=[(r, r) for r in RISKS], default="low")
-    cost = models.PositiveIntegerField(null=True)
+    cost = models.IntegerField(null=True)
     state = models.CharField(max_length=8, choices=[(s, s) for s in JOB_STATES])
     phase = models.CharField(max_length=6, choices=[(p, p) for p in PHASES], default="work")
     paused = models.BooleanField(default=False)
@@ -87,18 +92,18 @@ class Job(models.Model):
         max_length=10, choices=[(o, o) for o in OUTCOMES], default="unreviewed"
     )
     changed = XactField(db_default=CurrentXact(), editable=False)
-    fence = models.PositiveIntegerField(default=0)
-    step = models.PositiveIntegerField(default=0)
-    step_fence = models.PositiveIntegerField(default=0)
+    fence = models.IntegerField(default=0)
+    step = models.IntegerField(default=0)
+    step_fence = models.IntegerField(default=0)
     checkpoint = models.JSONField(null=True)
     parent = models.ForeignKey(
         "self", models.SET_NULL, null=True, db_index=False, related_name="children"
     )
     parent_call = models.CharField(max_length=40, blank=True, default="")
-    depth = models.PositiveSmallIntegerField(default=0)
-    tries = models.PositiveIntegerField(default=0)
-    preemptions = models.PositiveIntegerField(default=0)
-    max_attempts = models.PositiveIntegerField()
+    depth = models.SmallIntegerField(default=0)
+    tries = models.IntegerField(default=0)
+    preemptions = models.IntegerField(default=0)
+    max_attempts = models.IntegerField()
     idempotent = models.BooleanField(default=True)
     payload = models.JSONField()
     result = models.JSONField(null=True)
@@ -112,11 +117,11 @@ class Job(models.Model):
     data_class = models.CharField(max_length=60, blank=True, default="")
     compute_class = models.CharField(max_length=60, blank=True, default="")
     keys = ArrayField(models.CharField(max_length=200), default=list)
-    input_tokens = models.PositiveBigIntegerField()
-    output_tokens = models.PositiveBigIntegerField()
+    input_tokens = models.BigIntegerField()
+    output_tokens = models.BigIntegerField()
     estimate = models.JSONField(default=dict)
     max_spend = models.DecimalField(max_digits=20, decimal_places=10, null=True)
-    max_tokens = models.PositiveBigIntegerField(null=True)
+    max_tokens = models.BigIntegerField(null=True)
     needs_review = models.BooleanField(default=False)
     expected_s = models.FloatField(null=True)
     submitted_by = models.CharField(max_length=200)
@@ -132,12 +137,16 @@ class Job(models.Model):
 
         ordering: ClassVar = ["-seq"]
         constraints: ClassVar = [
-            models.CheckConstraint(condition=Q(state__in=JOB_STATES), name="job_state_known"),
-            models.CheckConstraint(condition=Q(cost=None) | Q(cost__gte=1), name="job_cost"),
-            models.CheckConstraint(condition=Q(max_attempts__gte=1), name="job_max_attempts"),
             models.CheckConstraint(
-                condition=Q(expected_s=None) | Q(expected_s__gte=0), name="job_expected_s"
+                condition=at_least(0, *COUNTS)
+                & at_least(0, "input_tokens", "output_tokens", "max_tokens")
+                & Q(depth__gte=0),
+                name="job_counts_not_negative",
             ),
+            models.CheckConstraint(
+                condition=at_least(1, "cost", "max_attempts"), name="job_cost_and_tries_positive"
+            ),
+            models.CheckConstraint(condition=Q(expected_s__gte=0), name="job_expected_s"),
             models.CheckConstraint(condition=Q(outcome__in=OUTCOMES), name="job_outcome_known"),
             models.CheckConstraint(condition=Q(phase__in=PHASES), name="job_phase_known"),
             models.CheckConstraint(
