@@ -91,9 +91,11 @@ TEMPLATES = [
 
 DATABASES = {"default": env.db_url_config(DATABASE_URL or "postgres://none@127.0.0.1:1/telemachus")}
 # A process that freezes in a transaction would keep its rows locked, and the governor looking through
-# all that has changed since, for as long as it sleeps. What DATABASE_URL says comes last and wins.
+# all that has changed since, for as long as it sleeps. A prepared statement is planned once, see
+# `tenants.prepared`. What DATABASE_URL says comes last and wins.
+_SESSION = "-c idle_in_transaction_session_timeout=60s -c plan_cache_mode=force_generic_plan"
 _options = DATABASES["default"].setdefault("OPTIONS", {})
-_options["options"] = f"-c idle_in_transaction_session_timeout=60s {_options.get('options', '')}"
+_options["options"] = f"{_SESSION} {_options.get('options', '')}"
 _options.update(
     {
         "connect_timeout": 5,

@@ -2,14 +2,16 @@
 
 Planning a statement of the hot path takes as long as running it for a single job. Django's own cursors
 put the values into the text, so that each is planned anew. Here they travel beside it, and psycopg
-prepares what comes again. A plan made once must fit an empty table and a full one: such a
+prepares what comes again. All sessions are told to plan such a statement once (`DATABASES` in the
+settings): left to itself the server goes on planning anew where it believes that a plan for these very values is
+cheaper, without counting how long planning takes. A plan made once must fit an empty table and a full one: such a
 statement names its rows by their ids, and sessions that live by it prefer indexes (`prefer_indexes`).
 Sets of values go as array literals (`billing.services.sets`): lists would have another type,
 and so another plan, with the size of their numbers.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
 from typing import Any
@@ -22,12 +24,12 @@ from psycopg.pq import Format
 
 # Sessions speak UTC, so psycopg's own loader does what Django's does in Python, several times as fast.
 _TIMES = adapters.get_loader(adapters.types["timestamptz"].oid, Format.TEXT)
-_ONCE_BY_INDEX = "-c enable_seqscan=off -c plan_cache_mode=force_generic_plan"
+_BY_INDEX = "-c enable_seqscan=off"
 
 
 def prepared() -> CursorWrapper:
     """Return a cursor of the present connection that prepares its statements."""
-    return _preparing(ServerBindingCursor)
+    return _preparing(ServerBindingCursor)  # type: ignore[arg-type]  # stubs
 
 
 class Writes:
@@ -69,19 +71,23 @@ def _numbered(statement: str) -> str:
     return re.sub("%s", lambda _: f"${next(numbers)}", statement)
 
 
-def _preparing(kind: type[ServerBindingCursor] | type[RawCursor[Any]]) -> CursorWrapper:
-    cursor = connection.cursor()
-    cursor.cursor = kind(connection.connection)  # type: ignore[call-arg]  # stubs
+def _preparing(kind: Callable[[Any], Any]) -> CursorWrapper:
+    """Open a cursor of this kind as `connection.cursor()` would, whose own would be thrown away."""
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    with connection.wrap_database_errors:
+        cursor = kind(connection.connection)
     if _TIMES is not None:
-        cursor.cursor.adapters.register_loader("timestamptz", _TIMES)
-    return cursor
+        cursor.adapters.register_loader("timestamptz", _TIMES)
+    make = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
+    return make(cursor)
 
 
 def prefer_indexes() -> None:
-    """Let this process's sessions plan a statement once and with indexes; call it at its start.
+    """Let this process's sessions plan with indexes; call it at its start.
 
     For processes that only work on rows that they name. A plan made while a table is empty would
     else read it from end to end for ever after.
     """
     options = connection.settings_dict["OPTIONS"]
-    options["options"] = f"{options.get('options', '')} {_ONCE_BY_INDEX}".strip()
+    options["options"] = f"{options.get('options', '')} {_BY_INDEX}".strip()

@@ -8,12 +8,13 @@ from django.db import connection
 
 from billing.services import balances, holds, ledger, reservations
 from scheduling.governor import statements
-from scheduling.services import expiry, settlement_rows
+from scheduling.services import catalogue, expiry, settlement_rows
 from scheduling.tasks import claim
 from tenants.prepared import prefer_indexes
 
 pytestmark = pytest.mark.django_db
 HOT = {
+    "count what waits": catalogue._FACTS,
     "take up": statements.PICKUP,
     "dispatch": statements.DISPATCH,
     "make room": statements.MAKE_ROOM,
