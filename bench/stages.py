@@ -18,7 +18,7 @@ from django.db import connection
 from bench.own_app import Sender  # first: it sets Django up
 from scheduling.executors.contract import Outcome, Usage, status_of
 from scheduling.governor import lease, loop
-from scheduling.governor.dispatch import Sent
+from scheduling.governor.messages import Sent
 from scheduling.models import Worker
 from scheduling.services.settlement import Report, attempts_settle
 from scheduling.tasks.claim import attempts_claim

@@ -13,10 +13,13 @@ another worker is idle; the threads are those of `telemachus.threads`.
 import os
 
 from celery import Celery, concurrency
+from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "telemachus.settings")
 
 concurrency.ALIASES["threads"] = "telemachus.threads:TaskPool"  # what `-P threads` means
+for scheme in ("redis", "rediss"):
+    TRANSPORT_ALIASES[scheme] = "telemachus.broker:Transport"
 
 app = Celery("telemachus")
 app.config_from_object("django.conf:settings", namespace="CELERY")

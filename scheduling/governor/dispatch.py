@@ -1,4 +1,4 @@
-"""Dispatch: one set-based statement for a batch of placements, then the messages.
+"""Dispatch: one set-based statement for a batch of placements.
 
 The statement checks the epoch, takes only jobs unchanged since they were read, and stores the attempts
 and events. What it did not take is undone in memory and waits again: the job was canceled or
@@ -7,27 +7,21 @@ the leader wait. The service memory goes with the batch that changed it, in the 
 an undone placement gives back is stored by the next one.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from kombu.messaging import Producer
-
 from billing.services.sets import array
 from scheduling.core.types import REVIEWS, Job, Placement, Reason
-from scheduling.events import callers_nudge
 from scheduling.governor.book import Book
-from scheduling.governor.config import LIST_MOST, LIST_S
 from scheduling.governor.escalations import escalations_told
 from scheduling.governor.lease import require
+from scheduling.governor.messages import Sent
 from scheduling.governor.rows import AttemptRow
 from scheduling.governor.statements import DISPATCH, REMEMBER
 from scheduling.kinds.contract import RunsBy
 from scheduling.kinds.registry import runs_by
-from scheduling.tasks.execute import attempts_run
 from tenants.ids import new_id
 from tenants.prepared import prepared
 
@@ -35,20 +29,6 @@ CLAIM_S: Mapping[RunsBy, float] = MappingProxyType(
     {RunsBy.WORKERS: 0.0, RunsBy.CALLER: 5.0, RunsBy.REVIEWER: 100 * 365.0 * 86_400}
 )
 """How long a placement may lie unclaimed before it is lost; 0: never, it is sent again instead."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """An attempt as its message names it, with the queue and the seconds that it should run.
-
-    `caller_of` is the job whose caller is to take it, and `queue` empty where no worker is told.
-    """
-
-    attempt: str
-    fence: int
-    queue: str
-    run_s: float
-    caller_of: str = ""
 
 
 def dispatch(book: Book, placements: Sequence[Placement], *, pool: str, epoch: int) -> list[Sent]:
@@ -118,56 +98,6 @@ def _memory_columns(book: Book) -> dict[str, Any]:
         "backlogged": [memory.backlogged for _, _, memory in changes],
         "placed": [_time(memory.last_placed_at) for _, _, memory in changes],
     }
-
-
-def send(batch: Iterable[Sent]) -> None:
-    """Tell the broker, in lists, and callers that wait; what nobody of ours runs is not sent.
-
-    Raises kombu's `OperationalError` when the broker is away (they are sent again).
-    """
-    queues: dict[str, list[Sent]] = defaultdict(list)
-    callers: list[str] = []
-    for one in batch:
-        if one.queue:
-            queues[one.queue].append(one)
-        elif one.caller_of:
-            callers.append(one.caller_of)
-    if callers:
-        callers_nudge(callers)
-    if not queues:
-        return
-    with attempts_run.app.producer_or_acquire() as producer:
-        for queue, sent in queues.items():
-            for part in lists(sent):
-                _post(producer, queue, [(one.attempt, one.fence) for one in part])
-
-
-def _post(producer: Producer, queue: str, pairs: list[tuple[str, int]]) -> None:
-    """Send one message as `apply_async` would, without what that looks up and we do not use."""
-    amqp, name = attempts_run.app.amqp, attempts_run.name
-    message = amqp.create_task_message(
-        str(new_id()), name, (pairs,), argsrepr="", kwargsrepr="", ignore_result=True
-    )
-    amqp.send_task_message(producer, name, message, queue=queue, retry=False)
-
-
-def lists(sent: Sequence[Sent]) -> list[list[Sent]]:
-    """Cut attempts into messages: long ones alone, short ones up to `LIST_S` together.
-
-    The lists are kept short enough that at least two workers can share a batch.
-    """
-    most = min(LIST_MOST, max(1, -(-len(sent) // 2)))
-    messages: list[list[Sent]] = []
-    seconds = 0.0
-    for one in sent:
-        fits = messages and len(messages[-1]) < most and seconds + one.run_s <= LIST_S
-        if fits:
-            messages[-1].append(one)
-            seconds += one.run_s
-        else:
-            messages.append([one])
-            seconds = one.run_s
-    return messages
 
 
 def _arrays(columns: Mapping[str, Sequence[object]]) -> dict[str, Any]:

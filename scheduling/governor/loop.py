@@ -29,7 +29,8 @@ from scheduling.governor import lease
 from scheduling.governor.book import Book
 from scheduling.governor.boot import book_load
 from scheduling.governor.config import config_load
-from scheduling.governor.dispatch import Sent, dispatch, remember, send
+from scheduling.governor.dispatch import dispatch, remember
+from scheduling.governor.messages import Messages, Sent
 from scheduling.governor.pickup import changes_since
 from scheduling.governor.publish import Publisher
 from scheduling.governor.room import room_make
@@ -92,6 +93,7 @@ class Leader:
         self.book = self._load()
         gc.freeze()  # what was loaded stays: the collector need not walk it again and again
         self.publisher = Publisher(epoch, settings.SNAPSHOT_EVERY_S)
+        self.messages = Messages()
         self._began = time.monotonic()
         self._control = self.book.config.control
         self._burst = False
@@ -182,11 +184,9 @@ class Leader:
 
     def _tell(self, sent: list[Sent]) -> None:
         try:
-            send(sent)
-        except (BrokerError, redis.RedisError, OSError) as error:
-            log.warning(
-                "broker away (%s): %d attempts will be sent again", type(error).__name__, len(sent)
-            )
+            self.messages.send(sent)
+        except BrokerError as error:
+            log.warning("broker away (%s): %d attempts will be sent again", error, len(sent))
 
     def _renew(self) -> None:
         if not lease.renew(self.epoch):
@@ -282,7 +282,7 @@ class Nudges:
         self._subscription: redis.client.PubSub | None = None
 
     def wait(self, seconds: float) -> None:
-        """Return at a nudge, or after `seconds`; nudges that have gathered count as one."""
+        """Return at a nudge, or after `seconds`; those that came before the call count as one."""
         try:
             if self._subscription is None:
                 client = valkey_client()
@@ -294,13 +294,12 @@ class Nudges:
             time.sleep(min(seconds, 0.2))
 
     def _wait(self, subscription: redis.client.PubSub, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            message = subscription.get_message(timeout=left)
-            if message is not None:
-                break
+        end, nudged = time.monotonic() + seconds, False
+        # Looked for here and not behind the nudge below, where the work would wait for it.
         while subscription.get_message(timeout=0) is not None:
-            pass
+            nudged = True
+        while not nudged and (left := end - time.monotonic()) > 0:
+            nudged = subscription.get_message(timeout=left) is not None
 
 
 def lead(epoch: int, stopping: Event) -> None:
@@ -316,3 +315,4 @@ def lead(epoch: int, stopping: Event) -> None:
         leader.close()
     finally:
         leader.publisher.close()
+        leader.messages.close()

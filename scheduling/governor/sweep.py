@@ -11,8 +11,8 @@ from django.db import connection, transaction
 
 from billing.services.sets import array
 from scheduling.governor.book import Book
-from scheduling.governor.dispatch import Sent
 from scheduling.governor.lease import require
+from scheduling.governor.messages import Sent
 from scheduling.governor.statements import (
     DEFERRED_DUE,
     EXPIRY_DUE,

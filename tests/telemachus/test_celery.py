@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduling.governor import dispatch
+from scheduling.governor.messages import Messages
 from scheduling.tasks.execute import attempts_run
 from telemachus.celery import app
 
@@ -37,7 +37,9 @@ def test_a_posted_list_is_the_message_that_apply_async_would_send():
             on_message=got.append,
         )
         with consumer:
-            dispatch._post(producer, queue, pairs)
+            messages = Messages()
+            messages._post(queue, pairs)
+            messages.close()
             attempts_run.apply_async(args=(pairs,), queue=queue, producer=producer, retry=False)
             for _ in range(2):
                 link.drain_events(timeout=5)

@@ -7,8 +7,8 @@ import pytest
 
 from scheduling.executors.contract import Outcome
 from scheduling.governor import lease, loop, publish
-from scheduling.governor.dispatch import Sent
 from scheduling.governor.loop import Leader
+from scheduling.governor.messages import Sent
 from scheduling.models import Attempt, Job
 from scheduling.tasks.claim import Claimed
 from tests.scheduling.factories import claim, done, settle
@@ -31,7 +31,7 @@ class Desk:
         self.worker = worker
         self.sent: list[Sent] = []
         self.control: list[str] = []
-        monkeypatch.setattr(loop, "send", self._send)
+        monkeypatch.setattr(loop, "Messages", lambda: self)
         monkeypatch.setattr(publish, "TickPublisher", Ticks)
         monkeypatch.setattr(Leader, "_control_task", lambda _self, name: self.control.append(name))
         self._leader: Leader | None = None
@@ -48,7 +48,8 @@ class Desk:
     def state(self, pool: Any) -> Any:
         return self.leader.book.states[str(pool.id)]
 
-    def _send(self, batch: Iterable[Sent]) -> None:
+    def send(self, batch: Iterable[Sent]) -> None:
+        """Keep what the leader sends: it has this in the place of its messages."""
         self.sent.extend(batch)
 
     def turn(self) -> list[str]:

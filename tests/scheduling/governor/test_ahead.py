@@ -7,8 +7,8 @@ import pytest
 from django.utils import timezone
 
 from scheduling.governor.config import LIST_MOST, LISTS, ahead
-from scheduling.governor.dispatch import lists
 from scheduling.governor.loop import GATHER_BUSY_S, GATHER_S
+from scheduling.governor.messages import lists
 from scheduling.models import Attempt, Pool, Worker
 from tests.scheduling.factories import done, make_tenant, submit
 from tests.scheduling.governor.desk import Desk

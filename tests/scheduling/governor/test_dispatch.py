@@ -1,4 +1,4 @@
-"""The dispatch statement, what it refuses, and how messages are cut."""
+"""The dispatch statement, and what it refuses."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from scheduling.controls.pools import pool_dial
 from scheduling.core.policy.cycle import cycle
-from scheduling.governor import dispatch as module
-from scheduling.governor.dispatch import LIST_MOST, Sent, dispatch, lists, remember, send
+from scheduling.governor.dispatch import dispatch, remember
 from scheduling.governor.loop import now_s
+from scheduling.governor.messages import Sent
 from scheduling.models import Attempt, Job, Pool, ServiceMemory
 from scheduling.models.xact import CurrentXact
 from scheduling.services.cancel import job_cancel
@@ -111,81 +111,3 @@ def test_a_job_that_somebody_holds_locked_does_not_stop_the_leader(desk: Desk, p
         assert len(sent) == 1
     assert desk.turn() == [str(locked.id)]
     assert set(Attempt.objects.values_list("job_id", flat=True)) == {locked.id, free.id}
-
-
-def sent(*seconds: float) -> list[Sent]:
-    return [Sent(str(number), 1, "q", one) for number, one in enumerate(seconds)]
-
-
-@pytest.mark.parametrize(
-    ("seconds", "sizes"),
-    [
-        ((), []),
-        ((60,), [1]),
-        ((60, 60), [1, 1]),
-        ((0.05,) * 8, [4, 4]),
-        ((0.05,) * 20, [5, 5, 5, 5]),
-        ((0.2, 0.2, 0.05, 0.05), [1, 2, 1]),
-        ((60, 0.1, 0.1, 0.1), [1, 2, 1]),
-        ((0.0,) * 200, [LIST_MOST] * 3 + [8]),
-    ],
-)
-def test_messages_carry_a_quarter_second_of_work_or_one_attempt(
-    seconds: tuple[float, ...], sizes: list[int]
-) -> None:
-    cut = lists(sent(*seconds))
-    assert [len(one) for one in cut] == sizes
-    assert [one for message in cut for one in message] == sent(*seconds)
-
-
-class Task:
-    """Stands in for the Celery task: keeps what it was asked to send."""
-
-    name = "run"
-
-    def __init__(self) -> None:
-        self.app = self.amqp = self
-        self.asked = 0
-        self.messages: list[tuple[str, list[tuple[str, int]]]] = []
-
-    def producer_or_acquire(self) -> "Task":
-        self.asked += 1
-        return self
-
-    def __enter__(self) -> "Task":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
-
-    def create_task_message(
-        self, _id: str, _name: str, args: tuple[list[tuple[str, int]]], **_: object
-    ) -> list[tuple[str, int]]:
-        return args[0]
-
-    def send_task_message(
-        self,
-        _producer: "Task",
-        _name: str,
-        message: list[tuple[str, int]],
-        *,
-        queue: str,
-        **_: object,
-    ) -> None:
-        self.messages.append((queue, message))
-
-
-def test_each_queue_has_messages_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task()
-    monkeypatch.setattr(module, "attempts_run", task)
-    send([Sent("a", 1, "x", 9), Sent("b", 2, "y", 0.1), Sent("c", 3, "y", 0.1)])
-    assert task.messages == [("x", [("a", 1)]), ("y", [("b", 2)]), ("y", [("c", 3)])]
-
-
-def test_sending_nothing_asks_for_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = Task()
-    monkeypatch.setattr(module, "attempts_run", task)
-    send([])
-    assert (task.asked, task.messages) == (0, [])
-    send([Sent("a", 1, "x", 9), Sent("b", 2, "y", 9)])
-    assert task.asked == 1

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from scheduling.controls.pools import pool_dial
 from scheduling.models import Attempt, Job, JobEvent, Pool
@@ -133,10 +134,10 @@ def test_a_message_that_the_broker_refuses_is_sent_again(
     job = submit(make_tenant("acme", pool))[0]
 
     def away(_batch: object) -> None:
-        raise ConnectionError
+        raise OperationalError("ConnectionError")
 
     with monkeypatch.context() as patch:
-        patch.setattr("scheduling.governor.loop.send", away)
+        patch.setattr(desk.leader.messages, "send", away)
         assert desk.turn() == []
     assert Attempt.objects.get(job=job).state == "dispatched"
     Attempt.objects.update(sent_at=timezone.now() - timedelta(seconds=2.1))
