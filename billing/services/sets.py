@@ -19,6 +19,8 @@ def array(values: Iterable[object]) -> str:
     For ids, numbers, aware times (ISO form) and text; the statement casts it: `%s::uuid[]`.
     """
     found = tuple(values)
+    if len(found) == 1:
+        return "{" + _element(found[0]) + "}"
     if found and found[0] == found[-1] and found.count(found[0]) == len(found):
         # many columns of a set say one thing throughout
         return "{" + ",".join([_element(found[0])] * len(found)) + "}"

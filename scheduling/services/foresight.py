@@ -24,6 +24,8 @@ FRESH_S = 15.0
 KEPT_S = 0.2
 """How long a header serves the submissions that follow: the governor seldom makes a new one sooner."""
 
+_NO_TURNS = np.empty(0, dtype=ROW["turn"])
+
 _headers: dict[str, tuple[float, Header | None]] = {}
 """The header last read of each pool, with the time of that."""
 
@@ -55,7 +57,7 @@ class _Line:
             turn = self.present + before // self.weight
         else:
             turn = self.last + (before + charge) // self.weight
-        behind = int(np.searchsorted(self.others, turn, side="right"))
+        behind = int(np.searchsorted(self.others, turn, side="right")) if len(self.others) else 0
         return self.higher + behind + self.own + before // max(charge, 1)
 
 
@@ -163,9 +165,12 @@ def _rows_read(client: redis.Redis, header: Header) -> Rows | None:
 
 
 def _line(header: Header, queue: Rows, tenant: str, job_class: str) -> _Line:
+    index = next((i for i, row in enumerate(header.tenants) if row.id == tenant), -1)
+    weight = header.tenants[index].weight if index >= 0 else 1
+    if not len(queue):
+        return _Line(own=0, last=None, higher=0, others=_NO_TURNS, present=0, weight=weight)
     classes, turns = queue["job_class"], queue["turn"]
     number = header.classes.index(job_class)
-    index = next((i for i, row in enumerate(header.tenants) if row.id == tenant), -1)
     same = classes == number
     own = same & (queue["tenant"] == index)
     of_class, of_tenant = turns[same], turns[own]
@@ -175,5 +180,5 @@ def _line(header: Header, queue: Rows, tenant: str, job_class: str) -> _Line:
         higher=int(np.count_nonzero(classes < number)),
         others=np.sort(turns[same & ~own]),
         present=int(of_class.min()) if len(of_class) else 0,
-        weight=header.tenants[index].weight if index >= 0 else 1,
+        weight=weight,
     )
