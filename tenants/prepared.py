@@ -16,7 +16,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from django.db import connection
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.backends.postgresql.base import ServerBindingCursor
 from django.db.backends.utils import CursorWrapper
 from psycopg import RawCursor, adapters
@@ -73,14 +73,14 @@ def _numbered(statement: str) -> str:
 
 def _preparing(kind: Callable[[Any], Any]) -> CursorWrapper:
     """Open a cursor of this kind as `connection.cursor()` would, whose own would be thrown away."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    with connection.wrap_database_errors:
-        cursor = kind(connection.connection)
+    own = connections[DEFAULT_DB_ALIAS]  # looked up once: `connection` does it for each attribute
+    own.close_if_health_check_failed()
+    own.ensure_connection()
+    with own.wrap_database_errors:
+        cursor = kind(own.connection)
     if _TIMES is not None:
         cursor.adapters.register_loader("timestamptz", _TIMES)
-    make = connection.make_debug_cursor if connection.queries_logged else connection.make_cursor
-    return make(cursor)
+    return own.make_debug_cursor(cursor) if own.queries_logged else own.make_cursor(cursor)
 
 
 def prefer_indexes() -> None:
