@@ -19,9 +19,12 @@ class Channel(kombu_redis.Channel):
     @contextmanager
     def conn_or_acquire(self, client: redis.Redis | None = None) -> Iterator[redis.Redis]:
         """Lend `client`, or else its own."""
+        if client is not None:
+            yield client
+            return
         if self._kept is None or self._kept.connection_pool is not self.pool:
             self._kept = self._create_client()  # type: ignore[no-untyped-call]
-        yield client or self._kept
+        yield self._kept
 
 
 class Transport(kombu_redis.Transport):

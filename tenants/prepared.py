@@ -5,7 +5,9 @@ put the values into the text, so that each is planned anew. Here they travel bes
 prepares what comes again. All sessions are told to plan such a statement once (`DATABASES` in the
 settings): left to itself the server goes on planning anew where it believes that a plan for these very values is
 cheaper, without counting how long planning takes. A plan made once must fit an empty table and a full one: such a
-statement names its rows by their ids, and sessions that live by it prefer indexes (`prefer_indexes`).
+statement names its rows by their ids, and sessions that live by it prefer indexes (`prefer_indexes`). In the
+others (the web) one that was planned while its table had a page may read all of it until the server next
+analyses that table, within a minute or so.
 Sets of values go as array literals (`billing.services.sets`): lists would have another type,
 and so another plan, with the size of their numbers.
 """

@@ -69,9 +69,9 @@ class Messages:
     def _post(self, queue: str, pairs: list[tuple[str, int]]) -> None:
         app = attempts_run.app
         if self._producer is None:
-            self._producer = app.amqp.Producer(
-                app.connection_for_write(), serializer=app.conf.task_serializer
-            )
+            # No second try here: the leader would wait for it longer than its lease lasts.
+            link = app.connection_for_write(transport_options={"max_retries": 0})
+            self._producer = app.amqp.Producer(link, serializer=app.conf.task_serializer)
             self._declared.clear()
         headers, properties, body, _ = app.amqp.create_task_message(
             str(new_id()),
@@ -81,13 +81,14 @@ class Messages:
             kwargsrepr="",
             ignore_result=True,
         )
-        link = self._producer.connection
+        link, known = self._producer.connection, queue in self._declared
+        declare = None if known else [app.amqp.queues[queue]]
         try:
             self._producer.publish(
                 body,
                 exchange="",  # the default one, which knows each queue by its name
                 routing_key=queue,
-                declare=None if queue in self._declared else [app.amqp.queues[queue]],
+                declare=declare,
                 headers=headers,
                 delivery_mode=PERSISTENT_DELIVERY_MODE,
                 **properties,
